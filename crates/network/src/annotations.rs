@@ -1,8 +1,8 @@
-//! What a pod asks of its network by its annotations.
+//! Pod annotations that request network settings.
 //!
-//! The kubelet's way to limit a pod's traffic, and ours to ask for what
-//! Kubernetes has no field for. Nobody gets any of it whose network has no
-//! plugin with the capability: the administrator decides.
+//! The kubelet's bandwidth annotations limit a pod's traffic; the `network.orlop/` annotations request settings for
+//! which Kubernetes has no field. A request takes effect only if a plugin of the network declares the capability: the
+//! administrator decides.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::bandwidth::InvalidBandwidth;
 use crate::cidr::Cidr;
 use crate::{Attachment, Bandwidth};
 
-/// Addresses, with or without a prefix length, separated by commas.
+/// IP addresses, with or without a prefix length, separated by commas.
 const IPS: &str = "network.orlop/ips";
 /// An Ethernet address.
 const MAC: &str = "network.orlop/mac";
@@ -19,29 +19,29 @@ const ALIASES: &str = "network.orlop/aliases";
 /// Eight bytes in hexadecimal, separated by colons.
 const INFINIBAND_GUID: &str = "network.orlop/infiniband-guid";
 
-/// So many addresses or names can be asked for.
+/// Maximum number of addresses or names that a pod can request.
 const MAX_ITEMS: usize = 32;
 
-/// An annotation cannot be honoured.
+/// An annotation that cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAnnotation {
-    /// One of the kubelet's.
+    /// A bandwidth annotation of the kubelet.
     #[error(transparent)]
     Bandwidth(#[from] InvalidBandwidth),
-    /// One of ours.
+    /// An annotation of `network.orlop/`.
     #[error("annotation {key}: {value:?} is not {rule}")]
     Malformed {
-        /// The annotation.
+        /// The annotation's key.
         key: &'static str,
-        /// Its value.
+        /// The annotation's value.
         value: String,
-        /// What it should be.
+        /// The expected form of the value.
         rule: &'static str,
     },
 }
 
 impl Attachment {
-    /// Takes a pod's annotations, and what they ask for.
+    /// Stores a pod's annotations and the settings that they request.
     pub fn annotate(
         &mut self,
         annotations: BTreeMap<String, String>,
@@ -67,7 +67,7 @@ impl Attachment {
     }
 }
 
-/// An annotation that is there.
+/// An annotation that the pod has.
 struct Asked<'a> {
     key: &'static str,
     value: &'a str,

@@ -1,4 +1,4 @@
-//! What the caller says about a pod that wants a network.
+//! Network settings of a pod, as the caller passes them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -12,11 +12,11 @@ use crate::{Bandwidth, Cidr, ContainerId, InterfaceName, MacAddress};
 
 /// A pod that is to be attached to the node's networks.
 ///
-/// Whoever stores it (it serialises) can detach the pod with it at any later
-/// time, whatever became of the daemon in between.
+/// The type can be serialised. A caller that stores it can detach the pod at any later time, even after a restart of
+/// the daemon.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// The pod's identity towards plugins.
+    /// The pod's ID, as plugins see it.
     pub id: ContainerId,
     /// The pod's name in Kubernetes.
     pub pod_name: String,
@@ -26,28 +26,28 @@ pub struct Attachment {
     pub pod_uid: String,
     /// The network namespace, as a path plugins can open.
     pub netns: PathBuf,
-    /// The interface made in it; `eth0` unless told otherwise.
+    /// The name of the interface in the pod; `eth0` by default.
     #[serde(default)]
     pub interface: InterfaceName,
-    /// Ports of the node that lead to the pod.
+    /// Host ports that lead to the pod.
     #[serde(default)]
     pub port_mappings: Vec<PortMapping>,
     /// Traffic limits.
     #[serde(default)]
     pub bandwidth: Option<Bandwidth>,
-    /// The pod's DNS settings, for plugins that want to know.
+    /// The pod's DNS settings, for plugins that use them.
     #[serde(default)]
     pub dns: Option<Dns>,
-    /// Addresses asked for.
+    /// Requested IP addresses.
     #[serde(default)]
     pub ips: Vec<Cidr>,
-    /// Ethernet address asked for.
+    /// Requested Ethernet address.
     #[serde(default)]
     pub mac: Option<MacAddress>,
-    /// Names asked for.
+    /// Requested alias names.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// InfiniBand GUID asked for.
+    /// Requested InfiniBand GUID.
     #[serde(default)]
     pub infiniband_guid: Option<String>,
     /// The pod's cgroup.
@@ -59,13 +59,13 @@ pub struct Attachment {
     /// More `KEY=value` pairs for `CNI_ARGS`.
     #[serde(default)]
     pub extra_args: BTreeMap<String, String>,
-    /// Another configuration directory than the node's (a runtime handler's).
+    /// The configuration directory of a runtime handler, if it differs from the node's.
     #[serde(default)]
     pub conf_dir: Option<PathBuf>,
 }
 
 impl Attachment {
-    /// An attachment with nothing but the necessary.
+    /// Creates an attachment with only the required settings.
     pub fn new(id: ContainerId, netns: impl Into<PathBuf>) -> Self {
         Self {
             id,
@@ -88,7 +88,7 @@ impl Attachment {
         }
     }
 
-    /// What plugins are told of the pod, as Kubernetes tells them.
+    /// Returns `CNI_ARGS` and the capability arguments, in the form that Kubernetes runtimes pass them.
     pub(crate) fn runtime_args(&self) -> RuntimeArgs {
         let mut cni_args = vec![
             ("IgnoreUnknown".to_owned(), "1".to_owned()),
@@ -102,7 +102,7 @@ impl Attachment {
                 .iter()
                 .map(|(key, value)| (key.clone(), value.clone())),
         );
-        // A value with the separator would smuggle in further arguments.
+        // A value with the separator would inject further arguments.
         cni_args.retain(|(key, value)| !key.contains([';', '=']) && !value.contains(';'));
         RuntimeArgs {
             cni_args,
@@ -121,7 +121,7 @@ fn capability_args(pod: &Attachment) -> BTreeMap<String, Value> {
         put("bandwidth", json!(bandwidth));
     }
     if let Some(dns) = &pod.dns {
-        // The capability's keys are not those of a result's DNS section.
+        // The capability's keys differ from those of a result's DNS section.
         put(
             "dns",
             json!({ "servers": dns.nameservers, "searches": dns.search, "options": dns.options }),
@@ -148,17 +148,17 @@ fn capability_args(pod: &Attachment) -> BTreeMap<String, Value> {
     args
 }
 
-/// A port of the node that leads to the pod.
+/// A host port that leads to the pod.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortMapping {
-    /// The node's port.
+    /// The host port.
     pub host_port: u16,
-    /// The pod's port.
+    /// The port in the pod.
     pub container_port: u16,
     /// The protocol; CNI writes it in lower case.
     pub protocol: Protocol,
-    /// Only this address of the node; all of them if absent.
+    /// The node address on which the port is open; all addresses if `None`.
     #[serde(
         rename = "hostIP",
         default,
@@ -168,7 +168,7 @@ pub struct PortMapping {
     pub host_ip: Option<IpAddr>,
 }
 
-/// Other runtimes write an empty text for no address, and their cached results are read on.
+/// Other runtimes write an empty string for "no address"; their cached results must stay readable.
 fn address_or_empty<'de, D>(deserializer: D) -> Result<Option<IpAddr>, D::Error>
 where
     D: serde::Deserializer<'de>,
@@ -196,7 +196,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The protocol's name in lower case.
+    /// Returns the protocol's name in lower case.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",
@@ -205,7 +205,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol's number in an IP header.
+    /// Returns the protocol's number in an IP header.
     pub fn number(self) -> u8 {
         match self {
             Self::Tcp => 6,

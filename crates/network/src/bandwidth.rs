@@ -1,18 +1,17 @@
-//! A pod's traffic limits, and the annotations they come from.
+//! Traffic limits of a pod, and the annotations that set them.
 
 use std::collections::BTreeMap;
 
 use orlop_text::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
-/// The burst used where an annotation names only a rate: as large as the
-/// plugins' field allows, as the kubelet does.
+/// The burst if an annotation names only a rate. Like the kubelet, this is the maximum of the plugins' field.
 const UNLIMITED_BURST: u64 = i32::MAX as u64;
 
 /// The smallest and largest rates the kubelet accepts: 1k and 1P bits per second.
 const RATES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000_000_000;
 
-/// Traffic limits in bits per second, bursts in bits; 0 is "no limit".
+/// Traffic limits in bits per second, bursts in bits; 0 means "no limit".
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Bandwidth {
@@ -30,7 +29,7 @@ pub struct Bandwidth {
     pub egress_burst: u64,
 }
 
-/// A bandwidth annotation cannot be honoured.
+/// A bandwidth annotation that cannot be honoured.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "annotation {key}: {value:?} is not a bandwidth; use a quantity of bits per second between 1k \

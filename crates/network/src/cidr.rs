@@ -1,4 +1,4 @@
-//! An address with its prefix length.
+//! IP addresses with a prefix length.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,19 +17,18 @@ pub struct Cidr {
     prefix: u8,
 }
 
-/// The text is not an address with a prefix length.
+/// A text that is not an address with a prefix length.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an address with a prefix length such as 10.0.0.0/24 or fd00::/64")]
 pub struct InvalidCidr(String);
 
 impl Cidr {
-    /// Puts an address and a prefix length together; `None` if the prefix is
-    /// longer than the address.
+    /// Combines an address and a prefix length; returns `None` if the prefix is longer than the address.
     pub fn new(address: IpAddr, prefix: u8) -> Option<Self> {
         (prefix <= width(address)).then_some(Self { address, prefix })
     }
 
-    /// The address alone, as a network of one host (`/32` or `/128`).
+    /// Returns the address as a network of one host (`/32` or `/128`).
     pub fn host(address: IpAddr) -> Self {
         Self {
             address,
@@ -37,7 +36,7 @@ impl Cidr {
         }
     }
 
-    /// All addresses of a family: `0.0.0.0/0` or `::/0`.
+    /// Returns the network of all addresses of a family: `0.0.0.0/0` or `::/0`.
     pub(crate) fn everywhere(v4: bool) -> Self {
         let address: IpAddr = if v4 {
             [0_u8; 4].into()
@@ -47,22 +46,22 @@ impl Cidr {
         Self { address, prefix: 0 }
     }
 
-    /// The address, host bits included.
+    /// Returns the address, including the host bits.
     pub fn address(&self) -> IpAddr {
         self.address
     }
 
-    /// The prefix length.
+    /// Returns the prefix length.
     pub fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether this is IPv4.
+    /// Reports whether the address is IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.address.is_ipv4()
     }
 
-    /// The same with the host bits cleared.
+    /// Returns the network: the same prefix with the host bits cleared.
     pub fn network(&self) -> Self {
         let cleared = to_bits(self.address) & self.mask();
         Self {
@@ -71,13 +70,13 @@ impl Cidr {
         }
     }
 
-    /// The highest address of the network (IPv4: the broadcast address).
+    /// Returns the highest address of the network (IPv4: the broadcast address).
     pub fn last(&self) -> IpAddr {
         let host_bits = !self.mask() & full(self.address);
         from_bits(to_bits(self.address) | host_bits, self.address)
     }
 
-    /// Whether `address` lies in this network.
+    /// Reports whether `address` lies in this network.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv4() == self.is_ipv4()
             && to_bits(address) & self.mask() == to_bits(self.address) & self.mask()
@@ -90,20 +89,20 @@ impl Cidr {
     }
 }
 
-/// The address after `address`, if there is one.
+/// Returns the address after `address`, if there is one.
 pub(crate) fn next_address(address: IpAddr) -> Option<IpAddr> {
     let next = to_bits(address).checked_add(1)?;
     (next <= full(address)).then(|| from_bits(next, address))
 }
 
-/// The address before `address`, if there is one.
+/// Returns the address before `address`, if there is one.
 pub(crate) fn previous_address(address: IpAddr) -> Option<IpAddr> {
     to_bits(address)
         .checked_sub(1)
         .map(|bits| from_bits(bits, address))
 }
 
-/// The bytes of an address, in network order.
+/// Returns the bytes of an address, in network order.
 pub(crate) fn octets(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(v4) => v4.octets().to_vec(),

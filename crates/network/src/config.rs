@@ -1,4 +1,4 @@
-//! What the administrator can set.
+//! Network settings of the administrator.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,39 +7,36 @@ use serde::{Deserialize, Serialize};
 
 use crate::Cidr;
 
-/// How [`crate::Networks`] works.
+/// Configuration of [`crate::Networks`].
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where the networks are described; `/etc/cni/net.d`.
+    /// Directory of the network configurations; `/etc/cni/net.d`.
     pub conf_dir: PathBuf,
-    /// More configuration directories, of runtime handlers, loaded and
-    /// watched from the start. Others are loaded when first asked for.
+    /// More configuration directories, of runtime handlers, loaded and watched from the start. Other directories are
+    /// loaded at first use.
     pub handler_conf_dirs: Vec<PathBuf>,
-    /// Where plugin programs are, first match wins; `/opt/cni/bin`, `/usr/lib/cni`.
+    /// Directories of the plugin programs, first match wins; `/opt/cni/bin`, `/usr/lib/cni`.
     pub bin_dirs: Vec<PathBuf>,
-    /// Where results are kept for other tools, in libcni's layout; `/var/lib/cni`.
+    /// Directory of the results for other tools, in libcni's layout; `/var/lib/cni`.
     pub cache_dir: PathBuf,
-    /// Where what is attached is written down before it is done. On a file
-    /// system that outlives a reboot, a reboot leaks no address either.
+    /// Directory of the journal, which records each attachment before it is made. On a file system that survives a
+    /// reboot, a reboot does not leak addresses either.
     pub state_dir: PathBuf,
-    /// When standard plugins are done in process.
+    /// When standard plugins run in process.
     pub in_process: InProcess,
-    /// Standard plugins whose programs are to be run all the same, by type:
-    /// a network that uses one is not done in process.
+    /// Types of standard plugins that must run as programs: a network that uses one does not run in process.
     pub pinned: Vec<String>,
-    /// How many of the networks in `conf_dir` a pod is attached to: the first
-    /// ones by file name.
+    /// Number of networks in `conf_dir` to which a pod is attached: the first ones by file name.
     pub max_networks: usize,
-    /// How long a plugin may take for one verb.
+    /// Timeout of a plugin for one command.
     pub plugin_timeout: Duration,
-    /// How long a network that was ready stays so when a STATUS fails.
+    /// Grace period in which a ready network stays ready after a failed STATUS.
     pub status_grace: Duration,
-    /// Which address of a dual-stack pod is its primary one.
+    /// The address of a dual-stack pod that is its primary one.
     pub ip_preference: IpPreference,
-    /// The network used where `conf_dir` describes none (a file that cannot be
-    /// used is no reason to take another network than it says). `None`: the node is
-    /// not ready then. A node whose network is installed later (by a
-    /// DaemonSet) wants `None`, or early pods land on the wrong network.
+    /// The network used if `conf_dir` describes none; a file that cannot be used does not count as none. With `None`
+    /// the node is not ready in that case. A node whose network is installed later (by a DaemonSet) needs `None`, or
+    /// early pods land on the wrong network.
     pub default_network: Option<DefaultNetwork>,
     /// A conflist template written to `conf_dir` by
     /// [`crate::Networks::set_pod_cidr`].
@@ -47,7 +44,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// The usual places, with its state below `state_dir`.
+    /// Creates the configuration with the usual directories and the state below `state_dir`.
     pub fn new(state_dir: impl Into<PathBuf>) -> Self {
         Self {
             conf_dir: "/etc/cni/net.d".into(),
@@ -67,23 +64,23 @@ impl Config {
     }
 }
 
-/// When the standard plugins are done in process rather than by their programs.
+/// When the standard plugins run in process instead of as programs.
 ///
 /// A network's own configuration can say otherwise with the key
 /// `"orlop.inProcess"` beside its `"plugins"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InProcess {
-    /// Where the network's whole chain can be.
+    /// If the whole chain of the network can run in process.
     #[default]
     Auto,
-    /// Always; a network whose chain cannot be is refused.
+    /// Always; a network whose chain cannot run in process is refused.
     Always,
     /// Never.
     Never,
 }
 
-/// Which of a pod's addresses is its primary one.
+/// Selection of a pod's primary address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IpPreference {
@@ -96,19 +93,19 @@ pub enum IpPreference {
     Ipv6,
 }
 
-/// The network used where no other is described: a bridge with addresses from
-/// `subnets`, masqueraded towards the outside, with port mapping.
+/// The network used if no other is configured: a bridge with addresses from `subnets`, masqueraded towards the
+/// outside, with port mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultNetwork {
     /// The network's name.
     pub name: String,
     /// The bridge's name.
     pub bridge: String,
-    /// One subnet per address family wanted.
+    /// The subnets, one per wanted address family.
     pub subnets: Vec<Cidr>,
-    /// Where its addresses are reserved, in the host-local plugin's layout.
+    /// Directory of the address reservations, in the host-local plugin's layout.
     pub data_dir: PathBuf,
-    /// The interfaces' MTU, the kernel's default if `None`.
+    /// The interfaces' MTU; the kernel's default if `None`.
     pub mtu: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The network that serves where none is configured.
+//! The network that pods use if none is configured.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use crate::DefaultNetwork;
 use crate::cni::{ConfError, NetworkConf};
 
 impl DefaultNetwork {
-    /// The network as a configuration, the same an administrator could write.
+    /// Returns the network as a configuration that an administrator could write.
     pub(crate) fn conf(&self) -> Result<NetworkConf, ConfError> {
         let ranges: Vec<_> = self
             .subnets

@@ -1,11 +1,11 @@
-//! Bounded fuzzing of what plugins answer and administrators configure.
+//! Bounded fuzzing of plugin results and network configurations.
 
 use orlop_testkit::Fuzz;
 use serde_json::{Value, json};
 
 use crate::cni::{CniResult, NetworkConf, SpecVersion};
 
-/// A result is refused, or means the same once it is written in its own version.
+/// The reader refuses a result, or the result is unchanged after a round trip through its version.
 #[test]
 fn no_plugin_s_result_breaks_the_reader() {
     let new = json!({
@@ -55,7 +55,7 @@ fn no_plugin_s_result_breaks_the_reader() {
         });
 }
 
-/// A configuration is read or refused.
+/// The reader accepts or refuses a configuration without a panic.
 #[test]
 fn no_configuration_breaks_the_reader() {
     let list = json!({

@@ -1,4 +1,4 @@
-//! What is attached, written down before it is done.
+//! Journal of attachments, written before each attachment is made.
 
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
@@ -10,33 +10,32 @@ use serde_json::Value;
 
 use crate::{AttachedNetwork, Attachment, ContainerId, Error, PodNetwork};
 
-/// A directory with one file per pod.
+/// A directory with one set of files per pod.
 ///
-/// The file `ID.intent` exists from before the first ADD until after the last
-/// DEL; `ID.done` beside it holds the result of a finished ADD, `ID.N.partial` that
-/// of the beginning of an ADD to its network number N, `ID.N.ran` the number of plugins of
-/// that network that were run, where it ended early.
+/// The file `ID.intent` exists from before the first ADD until after the last DEL. `ID.done` holds the result of a
+/// finished ADD. `ID.N.partial` holds the first plugin's result on network number N during ADD. If ADD ended early,
+/// `ID.N.ran` holds the number of plugins of that network that ran.
 #[derive(Debug)]
 pub(crate) struct Journal {
     dir: PathBuf,
 }
 
-/// What is known about one pod's attachment.
+/// The journal's record of one pod's attachment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JournalEntry {
-    /// What was asked for.
+    /// The requested attachment.
     pub attachment: Attachment,
-    /// The networks chosen.
+    /// The networks chosen for the pod.
     pub networks: Vec<AttachedNetwork>,
-    /// Which namespace it was (device and inode), paths being used anew.
+    /// Device and inode of the namespace, because paths can be reused.
     netns_identity: Option<(u64, u64)>,
-    /// What the pod got; `None` until ADD is finished.
+    /// The pod's network; `None` until ADD is finished.
     #[serde(skip)]
     pub result: Option<PodNetwork>,
 }
 
 impl JournalEntry {
-    /// An intent to attach a pod to networks.
+    /// Creates an intent to attach a pod to networks.
     pub(crate) fn new(attachment: Attachment, networks: Vec<AttachedNetwork>) -> Self {
         let netns_identity = identity(&attachment.netns);
         Self {
@@ -47,7 +46,7 @@ impl JournalEntry {
         }
     }
 
-    /// Whether the pod's namespace is still the one it was.
+    /// Reports whether the path still leads to the pod's namespace.
     pub(crate) fn namespace_is_the_same(&self) -> bool {
         self.netns_identity.is_some() && self.netns_identity == identity(&self.attachment.netns)
     }
@@ -66,7 +65,7 @@ impl Journal {
         self.known(id).ok().flatten()
     }
 
-    /// The same; fails where there is an entry that cannot be read.
+    /// Returns the entry of a pod; fails if the entry cannot be read.
     pub(crate) fn known(&self, id: &ContainerId) -> Result<Option<JournalEntry>, Error> {
         let intent = self.intent(id);
         let read_entry = || -> io::Result<JournalEntry> {
@@ -93,8 +92,8 @@ impl Journal {
         write(&self.done(id), result)
     }
 
-    /// Notes what the first plugins of a network's chain did, for the others to
-    /// be undone with if ADD is cut short.
+    /// Records the result of the first plugins of a network's chain. DEL passes it to the other plugins if ADD is
+    /// interrupted.
     pub(crate) fn note_partial(
         &self,
         id: &ContainerId,
@@ -104,7 +103,7 @@ impl Journal {
         write(&self.partial(id, index), result)
     }
 
-    /// Notes that only the first plugins of a network's chain were run.
+    /// Records that only the first plugins of a network's chain ran.
     pub(crate) fn note_ran(
         &self,
         id: &ContainerId,
@@ -114,8 +113,7 @@ impl Journal {
         write(&self.ran(id, index), &count)
     }
 
-    /// Forgets a pod: the intent last, so that a crash in between leaves an
-    /// entry that is detached once more.
+    /// Removes a pod's files, the intent last. After a crash in between, the pod is detached once more.
     pub(crate) fn forget(&self, id: &ContainerId, networks: usize) -> Result<(), Error> {
         let partial =
             (0..networks).flat_map(|index| [self.partial(id, index), self.ran(id, index)]);
@@ -128,7 +126,7 @@ impl Journal {
         Ok(())
     }
 
-    /// All pods with an entry.
+    /// Lists all pods with an entry.
     pub(crate) fn ids(&self) -> Result<Vec<ContainerId>, Error> {
         let list = || {
             let mut ids: Vec<ContainerId> = Vec::new();
@@ -161,8 +159,7 @@ impl Journal {
     }
 }
 
-/// Writes a file whole or not at all. None is written twice: a rename over an
-/// old file would make a disk file system flush.
+/// Writes a file atomically. No file is written twice: a rename over an old file would make a disk file system flush.
 fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), Error> {
     serde_json::to_vec(value)
         .map_err(io::Error::other)
@@ -203,7 +200,7 @@ mod tests {
 
         let result = PodNetwork::gather(Vec::new(), &[], crate::IpPreference::Cni);
         journal.finish(&pod.id, &result).unwrap();
-        // A new process reads the same.
+        // A new process must read the same.
         let journal = Journal::open(dir.path()).unwrap();
         assert_eq!(journal.ids().unwrap(), std::slice::from_ref(&pod.id));
         assert_eq!(journal.get(&pod.id).unwrap().result, Some(result));

@@ -1,30 +1,27 @@
 //! The pods' networks: namespaces, CNI configuration, plugins run as programs
 //! or in process, port mapping.
 //!
-//! [`Networks`] is the way in: it reads the CNI configuration directory,
-//! attaches pods to the networks found there, detaches them again, and says
-//! whether the node's network is ready. It knows nothing of the CRI.
+//! [`Networks`] is the entry point. It reads the CNI configuration directory, attaches pods to the networks found
+//! there, detaches them, and reports whether the node's network is ready. It does not depend on the CRI.
 //!
 //! * [`cni`]: the contract with plugins: configuration and results.
-//! * `plugins`: running them, as programs or in process.
-//! * `native`: the standard plugins, done here by netlink.
-//! * `netlink`, `filter`: the kernel's side of it.
-//! * [`netns`]: making and pinning network namespaces.
+//! * `plugins`: runs plugins, as programs or in process.
+//! * `native`: the standard plugins in process, over netlink.
+//! * `netlink`, `filter`: interfaces to the kernel.
+//! * [`netns`]: creates and pins network namespaces.
 //!
-//! # What is done in process
+//! # Networks that run in process
 //!
-//! A chain made only of `loopback`, `bridge`, `ptp`, `portmap`, `firewall`,
-//! `bandwidth` and `tuning`, with addresses from `host-local` or `static`, as
-//! far as its keys are known. One key more (`conditionsV4`, a backend other than
-//! `iptables`, …) and the plugins' programs are run, which must be there then. The key `"orlop.inProcess"` of a network
-//! (`auto`, `always`, `never`) overrides [`Config::in_process`].
+//! A chain runs in process if all its plugins are of `loopback`, `bridge`, `ptp`, `portmap`, `firewall`, `bandwidth`
+//! and `tuning`, with addresses from `host-local` or `static`, and all its keys are known. With any other key
+//! (`conditionsV4`, a backend other than `iptables`, …) the plugins' programs run, which must then be installed. The
+//! key `"orlop.inProcess"` of a network (`auto`, `always`, `never`) overrides [`Config::in_process`].
 //!
-//! # What survives what
+//! # Crash recovery
 //!
-//! What is to be done for a pod is written below [`Config::state_dir`] before
-//! it is done, and its result before it is reported. After a crash
-//! [`Networks::attach`] of the same pod, [`Networks::detach`] or
-//! [`Networks::gc`] goes on from there.
+//! [`Config::state_dir`] records each operation on a pod before it starts, and its result before it is reported.
+//! After a crash, [`Networks::attach`] of the same pod, [`Networks::detach`] or [`Networks::gc`] continues from
+//! there.
 #![cfg_attr(
     test,
     allow(

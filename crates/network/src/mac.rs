@@ -10,13 +10,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddress(pub [u8; 6]);
 
-/// The text is not an Ethernet address.
+/// A text that is not an Ethernet address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not an Ethernet address such as 02:00:0a:01:02:03")]
 pub struct InvalidMac(String);
 
 impl MacAddress {
-    /// A random unicast address with the "locally administered" bit set.
+    /// Returns a random unicast address with the "locally administered" bit set.
     pub(crate) fn random() -> std::io::Result<Self> {
         let mut bytes = [0_u8; 6];
         random_bytes(&mut bytes)?;
@@ -24,8 +24,8 @@ impl MacAddress {
         Ok(Self(bytes))
     }
 
-    /// The address of whoever has an IPv4 address: the next one to have it has the same, so that
-    /// nobody on its network need be told. "Locally administered", too.
+    /// Derives the "locally administered" address for an IPv4 address. The next pod with the same IPv4 address has
+    /// the same Ethernet address, so that neighbours need no update.
     pub(crate) fn of_address(address: std::net::Ipv4Addr) -> Self {
         let [a, b, c, d] = address.octets();
         Self([0x0a, 0x58, a, b, c, d])

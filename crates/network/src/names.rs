@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// An identity as CNI allows it: a letter or digit, then letters, digits,
-/// `_`, `.` and `-`. It becomes part of file names.
+/// A container ID as CNI allows it: a letter or digit, then letters, digits, `_`, `.` and `-`. It becomes part of
+/// file names.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ContainerId(String);
@@ -16,7 +16,7 @@ pub struct ContainerId(String);
 #[serde(try_from = "String", into = "String")]
 pub struct InterfaceName(String);
 
-/// A name that cannot be used.
+/// A name that is not allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{value:?} cannot be {what}: {rule}")]
 pub struct InvalidName {
@@ -26,14 +26,14 @@ pub struct InvalidName {
 }
 
 impl ContainerId {
-    /// The identity as text.
+    /// Returns the ID as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl InterfaceName {
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,7 +45,7 @@ impl Default for InterfaceName {
     }
 }
 
-/// Whether `text` may name a network or a container: it becomes part of file names.
+/// Reports whether `text` is a valid name of a network or a container: it becomes part of file names.
 pub(crate) fn is_cni_name(text: &str) -> bool {
     text.len() <= 128
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -74,7 +74,7 @@ impl FromStr for InterfaceName {
     type Err = InvalidName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        // The kernel's dev_valid_name(), IFNAMSIZ being 16 with the final NUL.
+        // The kernel's dev_valid_name(); IFNAMSIZ is 16 with the final NUL.
         let bad = |c: char| c == '/' || c == ':' || c.is_whitespace() || c == '\0';
         if (1..=15).contains(&text.len()) && text != "." && text != ".." && !text.contains(bad) {
             return Ok(Self(text.to_owned()));

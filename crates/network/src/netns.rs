@@ -1,4 +1,4 @@
-//! Network namespaces: making, pinning, entering, removing.
+//! Network namespaces: create, pin, enter and remove.
 
 #![allow(unsafe_code)]
 
@@ -20,8 +20,7 @@ use rustix::thread::{
 use crate::Error;
 use crate::netlink::Rtnl;
 
-/// Makes a network namespace with its loopback interface up, held by the file
-/// descriptor alone.
+/// Creates a network namespace with its loopback interface up. Only the file descriptor keeps it alive.
 pub fn create() -> io::Result<OwnedFd> {
     on_own_thread(|| {
         leave_for_new()?;
@@ -29,17 +28,17 @@ pub fn create() -> io::Result<OwnedFd> {
     })
 }
 
-/// A new network namespace that others may enter by a path, as long as this is there.
+/// A new network namespace that other processes can enter by a path, as long as this value lives.
 #[derive(Debug)]
 pub struct Held {
     path: PathBuf,
-    /// Its end is the thread's, whose namespace it is.
+    /// Dropping this sender ends the thread that owns the namespace.
     _end: Sender<Infallible>,
 }
 
 impl Held {
-    /// Makes one, with its loopback interface up. It is a thread's: whatever the number of that thread is given to when
-    /// this process has died, the path leads to a namespace or nowhere.
+    /// Creates a namespace that belongs to a new thread, with its loopback interface up. If this process dies and
+    /// another gets the thread's number, the path leads to another namespace or nowhere.
     pub fn new() -> io::Result<Self> {
         let (end, ended) = channel();
         let (tell, told) = channel();
@@ -65,15 +64,15 @@ impl Held {
         Ok(Self { path, _end: end })
     }
 
-    /// Leads to it from any process.
+    /// Returns the path, which is valid in any process.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Moves the calling thread, and the threads and processes it starts from now
-/// on, into a new network namespace with its loopback interface up.
+/// Moves the calling thread, and the threads and processes that it starts later, into a new network namespace with
+/// its loopback interface up.
 pub fn leave_for_new() -> io::Result<()> {
     // SAFETY: only the network namespace of this thread changes; no file
     // descriptor table is unshared.
@@ -81,15 +80,14 @@ pub fn leave_for_new() -> io::Result<()> {
     loopback_up()
 }
 
-/// Makes a network namespace and pins it to `path`, which is created.
+/// Creates a network namespace and pins it to `path`, which is created.
 pub fn create_pinned(path: &Path) -> Result<OwnedFd, Error> {
     let namespace = create().map_err(|source| failed("create", path, source))?;
     pin(namespace.as_fd(), path)?;
     Ok(namespace)
 }
 
-/// Pins a namespace to `path`, which is created: it lives until
-/// [`remove_pin`].
+/// Pins a namespace to `path`, which is created. The namespace lives until [`remove_pin`].
 pub fn pin(namespace: BorrowedFd<'_>, path: &Path) -> Result<(), Error> {
     use std::os::fd::AsRawFd as _;
     let mount = || {
@@ -108,11 +106,10 @@ pub fn pin(namespace: BorrowedFd<'_>, path: &Path) -> Result<(), Error> {
     mount().map_err(|source| failed("pin", path, source))
 }
 
-/// Removes a pin; that there is none is no error. The kernel reaps the
-/// namespace (and its interfaces) on its own time once nothing holds it.
+/// Removes a pin; a missing pin is not an error. The kernel removes the unused namespace (and its interfaces) later.
 pub fn remove_pin(path: &Path) -> Result<(), Error> {
     match unmount(path, UnmountFlags::DETACH) {
-        // Nothing mounted there (any more), or no such file.
+        // No mount at the path (any more), or no such file.
         Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
         Err(error) => return Err(failed("remove", path, error.into())),
     }
@@ -122,7 +119,7 @@ pub fn remove_pin(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// Runs `work` on a thread of its own inside a namespace, and waits for it.
+/// Runs `work` on a separate thread inside a namespace, and waits for it.
 pub fn inside<T: Send>(
     namespace: BorrowedFd<'_>,
     work: impl FnOnce() -> io::Result<T> + Send,
@@ -139,10 +136,10 @@ pub fn loopback_up() -> io::Result<()> {
     Rtnl::open()?.set_up(1)
 }
 
-/// A thread that changed its namespace is never used for anything else.
+/// Runs `work` on a new thread: a thread that changed its namespace is never used for other work.
 fn on_own_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
-        // Nothing else is to be done before it is through.
+        // The caller only waits for this thread.
         let here = Here::stay();
         let thread = std::thread::Builder::new()
             .name("orlop-netns".to_owned())

@@ -1,4 +1,4 @@
-//! The networks of a node: attaching pods, detaching them, saying how it is.
+//! The networks of a node: attaches and detaches pods, and reports the status.
 
 mod attach;
 mod collect;
@@ -25,38 +25,35 @@ pub use self::describe::NetworkSummary;
 
 /// The networks of a node.
 ///
-/// Cheap to clone. Operations on one pod wait for each other; those on
-/// different pods go on side by side. An operation once begun is carried to
-/// its end even if its future is dropped: asking again joins it.
+/// Cheap to clone. Operations on one pod run one after the other; operations on different pods run in parallel. A
+/// started operation runs to its end even if its future is dropped; a repeated call waits for it.
 #[derive(Debug, Clone)]
 pub struct Networks {
     inner: Arc<Inner>,
 }
 
 impl Networks {
-    /// Reads the configuration and what is attached, and starts to watch.
+    /// Reads the configuration and the journal, and starts to watch.
     ///
-    /// A missing or broken configuration is no error here: [`Self::status`]
-    /// tells, and things get well when it does.
+    /// A missing or broken configuration is not an error here: [`Self::status`] reports it, and a later fix takes
+    /// effect.
     pub fn open(config: Config) -> Result<Self, Error> {
         let inner = Arc::new(Inner::open(config)?);
         Ok(Self { inner })
     }
 
-    /// Works by another configuration from now on. Where things are kept ([`Config::state_dir`],
-    /// [`Config::cache_dir`]) stays.
+    /// Replaces the configuration. The storage directories ([`Config::state_dir`], [`Config::cache_dir`]) do not
+    /// change.
     pub async fn reconfigure(&self, config: Config) {
         let inner = Arc::clone(&self.inner);
-        // Fails only at the end of the process.
+        // Fails only when the process exits.
         let _ = orlop_pool::blocking(move || inner.reconfigure(config)).await;
     }
 
-    /// Attaches a pod to the node's networks (or to those of its own
-    /// configuration directory).
+    /// Attaches a pod to the node's networks (or to those of its own configuration directory).
     ///
-    /// If it is attached already, its network as it is. If that fails, nothing
-    /// stays behind; where undoing fails too, [`Self::gc`] or
-    /// [`Self::detach`] goes on with it.
+    /// If the pod is already attached, the call returns its network unchanged. A failed call leaves nothing behind;
+    /// if the cleanup also fails, [`Self::gc`] or [`Self::detach`] repeats it.
     pub async fn attach(&self, pod: Attachment) -> Result<PodNetwork, Error> {
         let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(&pod).clone();
@@ -67,8 +64,8 @@ impl Networks {
         .await
     }
 
-    /// Detaches a pod; `record` is what [`Self::attach`] gave, if the caller
-    /// has it. Can be repeated, and works when the namespace is gone.
+    /// Detaches a pod. `record` is the result of [`Self::attach`], if the caller has it. The call can be repeated,
+    /// and works if the namespace is gone.
     pub async fn detach(&self, pod: &Attachment, record: Option<&PodNetwork>) -> Result<(), Error> {
         let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(pod).clone();
@@ -81,8 +78,8 @@ impl Networks {
         .await
     }
 
-    /// Detaches a pod as far as it is noted that it was attached, wholly or in part: one whose
-    /// attachment was undone, or never begun, costs no plugin a call that may fail.
+    /// Detaches a pod if the journal says that it is attached, wholly or in part. Otherwise no plugin is called,
+    /// which could fail.
     pub async fn detach_noted(&self, pod: &Attachment) -> Result<(), Error> {
         let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(pod).clone();
@@ -94,7 +91,7 @@ impl Networks {
         .await
     }
 
-    /// Verifies with the plugins that a pod's network is as it was made.
+    /// Verifies with the plugins that a pod's network is unchanged.
     pub async fn check(&self, pod: &Attachment, record: &PodNetwork) -> Result<(), Error> {
         let gate = self.inner.gates.pod(&pod.id).await;
         let dir = self.inner.conf_dir(pod).clone();
@@ -107,13 +104,12 @@ impl Networks {
         .await
     }
 
-    /// Releases what belongs to no pod for which `is_valid` holds, and has the
-    /// plugins do the same (the GC verb, where a network's version has it).
+    /// Releases the resources of all pods for which `is_valid` returns false, and runs GC of the plugins (if the
+    /// network's CNI version has it).
     ///
-    /// `is_valid` is asked at the last moment: a pod whose record is written
-    /// before it is attached is never taken for garbage. Other pods do not wait
-    /// for a release, and those of one network no longer for its plugins' GC
-    /// than each of them may take.
+    /// `is_valid` is called at the last moment: a pod whose record is written before its attachment is never garbage.
+    /// Other pods do not wait for a release. Pods of the same network wait for its plugins' GC at most for one
+    /// plugin's timeout at a time.
     pub async fn gc(
         &self,
         is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
@@ -126,7 +122,7 @@ impl Networks {
         .await?
     }
 
-    /// What [`Self::gc`] would release.
+    /// Lists the attachments that [`Self::gc`] would release.
     pub async fn orphans(
         &self,
         is_valid: impl Fn(&ContainerId) -> bool + Send + 'static,
@@ -134,7 +130,7 @@ impl Networks {
         self.blocking(move |inner| inner.orphans(&is_valid)).await
     }
 
-    /// What is attached, finished or not.
+    /// Lists all attachments, finished or not.
     pub async fn list(&self) -> Result<Vec<JournalEntry>, Error> {
         self.blocking(|inner| {
             Ok(inner
@@ -147,7 +143,7 @@ impl Networks {
         .await
     }
 
-    /// The names of the networks in use.
+    /// Returns the names of the networks in use.
     pub fn names(&self) -> Vec<String> {
         let dir = &self.inner.config().conf_dir;
         self.inner
@@ -156,20 +152,20 @@ impl Networks {
             .unwrap_or_default()
     }
 
-    /// The networks in use, described; none while there is none.
+    /// Describes the networks in use; an empty list if there are none.
     pub async fn describe(&self) -> Vec<NetworkSummary> {
         self.blocking(|inner| Ok(inner.describe()))
             .await
             .unwrap_or_default()
     }
 
-    /// Where the networks are described.
+    /// Returns the directory of the network configurations.
     pub fn conf_dir(&self) -> PathBuf {
         self.inner.config().conf_dir.clone()
     }
 
-    /// Takes the pod CIDR the control plane assigned to the node: renders
-    /// [`Config::conf_template`] with it. Without a template nothing is done.
+    /// Renders [`Config::conf_template`] with the pod CIDR that the control plane assigned to the node. Does nothing
+    /// without a template.
     pub async fn set_pod_cidr(&self, text: &str) -> Result<(), Error> {
         let cidrs = pod_cidr::parse(text)?;
         self.blocking(move |inner| {
@@ -184,8 +180,8 @@ impl Networks {
         .await
     }
 
-    /// Whether a pod with this configuration directory (the node's, if none) is attached without a
-    /// program being run, as things are.
+    /// Reports whether the plugins for this configuration directory (by default the node's) currently all run in
+    /// process.
     pub fn is_in_process(&self, conf_dir: Option<&Path>) -> bool {
         let inner = &self.inner;
         let networks = inner.networks_of(conf_dir.unwrap_or(&inner.config().conf_dir));
@@ -197,7 +193,7 @@ impl Networks {
         })
     }
 
-    /// Reads the configuration anew, not waiting for the watch to notice.
+    /// Reads the configuration again, without waiting for the watch.
     pub async fn reload(&self) -> Result<(), Error> {
         self.blocking(|inner| {
             let config = inner.config();
@@ -210,7 +206,7 @@ impl Networks {
         .await
     }
 
-    /// The node's own files are worked with on threads that may block.
+    /// Runs work on the node's own files on threads that may block.
     async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> Result<T, Error> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The pod CIDR that the control plane assigns, written into a configuration.
+//! The pod CIDR that the control plane assigns, rendered into a configuration.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use orlop_template::Template;
 use crate::cni::NetworkConf;
 use crate::{Cidr, Error};
 
-/// The file a template is rendered to, in the configuration directory.
+/// The file name of a rendered template, in the configuration directory.
 pub(crate) const RENDERED: &str = "10-orlop-net.conflist";
 
-/// The CIDRs of a node: `10.1.2.0/24` or, dual stack, `10.1.2.0/24,fd00:1::/64`.
+/// Parses the CIDRs of a node: `10.1.2.0/24` or, dual stack, `10.1.2.0/24,fd00:1::/64`.
 pub(crate) fn parse(text: &str) -> Result<Vec<Cidr>, Error> {
     let invalid = |problem: String| Error::PodCidr {
         value: text.chars().take(128).collect(),
@@ -30,10 +30,10 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Cidr>, Error> {
     Ok(cidrs)
 }
 
-/// Renders a template in the language of Go's text/template: `.PodCIDR` is the first CIDR,
-/// `.PodCIDRRanges` all of them, `.Routes` the default routes of the families in use, `.PodCIDRv4` and
-/// `.PodCIDRv6` the CIDR of one family. Where `{{.PodCIDRRanges}}` and `{{.Routes}}` stand for themselves
-/// they are what the keys `ranges` and `routes` of the host-local plugin hold.
+/// Renders a template in the language of Go's text/template. `.PodCIDR` is the first CIDR, `.PodCIDRRanges` all of
+/// them, `.Routes` the default routes of the families in use, `.PodCIDRv4` and `.PodCIDRv6` the CIDR of one family.
+/// Outside of other actions, `{{.PodCIDRRanges}}` and `{{.Routes}}` become the values of the host-local plugin's keys
+/// `ranges` and `routes`.
 pub(crate) fn render(template: &str, cidrs: &[Cidr]) -> Result<String, Error> {
     let first = cidrs.first().map(ToString::to_string).unwrap_or_default();
     let of = |v4: bool| {
@@ -98,7 +98,7 @@ pub(crate) fn write(template: &Path, conf_dir: &Path, cidrs: &[Cidr]) -> Result<
         return Ok(());
     }
     std::fs::create_dir_all(conf_dir).map_err(failed("create", conf_dir))?;
-    // The ending of its draft keeps that from being read as a configuration.
+    // The extension of the temporary file prevents that it is read as a configuration.
     orlop_fs::write_file(&target, 0o644, Outlives::PowerCut, rendered.as_bytes())
         .map_err(failed("write", &target))
 }

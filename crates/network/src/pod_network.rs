@@ -1,4 +1,4 @@
-//! What a pod got.
+//! The network of an attached pod.
 
 use std::net::IpAddr;
 
@@ -8,11 +8,10 @@ use serde_json::Value;
 use crate::cni::{CniResult, Dns, Route, RuntimeArgs};
 use crate::{Cidr, IpPreference};
 
-/// A pod's network: what is reported, and all that is needed to verify and to
-/// undo it, in a form to be stored.
+/// A pod's network in serialisable form: the reported values, and all data needed to verify and undo it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PodNetwork {
-    /// The pod's addresses: the primary one first.
+    /// The pod's addresses; the primary one comes first.
     pub ips: Vec<IpAddr>,
     /// The interfaces in the pod's namespace.
     pub interfaces: Vec<PodInterface>,
@@ -44,7 +43,7 @@ pub struct PodAddress {
     pub gateway: Option<IpAddr>,
 }
 
-/// A network the pod is attached to, as it was at that time.
+/// A network to which the pod is attached, as it was at that time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AttachedNetwork {
     /// The network's name.
@@ -53,24 +52,23 @@ pub struct AttachedNetwork {
     pub if_name: String,
     /// The network's configuration list.
     pub conf: Value,
-    /// What the plugins were told.
+    /// The arguments passed to the plugins.
     pub args: RuntimeArgs,
-    /// What they answered; absent while ADD was not finished.
+    /// The plugins' result; absent until ADD is finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// How many of its plugins were run, where ADD ended early; all of them if
-    /// absent.
+    /// The number of plugins that ran, if ADD ended early; all of them if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<usize>,
 }
 
 impl PodNetwork {
-    /// The pod's primary address.
+    /// Returns the pod's primary address.
     pub fn primary_ip(&self) -> Option<IpAddr> {
         self.ips.first().copied()
     }
 
-    /// Gathers the results of all networks; the first one's addresses come first.
+    /// Combines the results of all networks; the first network's addresses come first.
     pub(crate) fn gather(
         networks: Vec<AttachedNetwork>,
         results: &[CniResult],
@@ -106,8 +104,7 @@ impl PodNetwork {
     }
 }
 
-/// The addresses that are the pod's: those on an interface in its namespace,
-/// or on none in particular.
+/// Returns the pod's own addresses: those on an interface in its namespace, or without an interface.
 pub(crate) fn pod_addresses(result: &CniResult) -> impl Iterator<Item = &crate::cni::IpConfig> {
     result.ips.iter().filter(|ip| {
         let interface = ip

@@ -1,4 +1,4 @@
-//! A network namespace that is made before a pod asks for it.
+//! A network namespace that is created before a pod needs it.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 
 use crate::netns::Held;
 
-/// How long one waits for a pod. The kernel gives a new one the host's settings of that moment, as `net.ipv4.conf` says
-/// them, which may be others later.
+/// Maximum age of a spare namespace. The kernel copies the host's `net.ipv4.conf` settings when it creates the
+/// namespace, and they may change later.
 pub const KEPT: Duration = Duration::from_secs(10);
 
-/// One, or none.
+/// At most one spare namespace.
 #[derive(Debug, Default)]
 pub struct Spare(Mutex<State>);
 
@@ -24,7 +24,7 @@ enum State {
 }
 
 impl Spare {
-    /// Takes it, unless it is too old.
+    /// Takes the spare namespace, unless it is too old.
     pub fn take(&self) -> Option<Held> {
         let mut state = self.0.lock();
         match std::mem::take(&mut *state) {
@@ -37,7 +37,8 @@ impl Spare {
         }
     }
 
-    /// Makes one unless there is one, or will be. Whoever has made one lets go of it in time.
+    /// Creates a spare namespace unless one exists or is being created. The caller must call [`Self::drop_old`]
+    /// later.
     pub fn make(&self) -> io::Result<bool> {
         {
             let mut state = self.0.lock();
@@ -53,7 +54,7 @@ impl Spare {
         Ok(true)
     }
 
-    /// Lets go of one that is too old.
+    /// Drops the spare namespace if it is too old.
     pub fn drop_old(&self) {
         let mut state = self.0.lock();
         if matches!(&*state, State::Made(made, _) if made.elapsed() >= KEPT) {

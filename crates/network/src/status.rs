@@ -1,45 +1,44 @@
-//! Whether the node's network is ready, with a memory.
+//! Readiness of the node's network, with a cache and a grace period.
 
 use std::time::{Duration, Instant};
 
 /// Whether pods can be attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Status {
-    /// They can.
+    /// Pods can be attached.
     Ready {
-        /// What is wrong all the same: broken files, a passing failure.
+        /// Problems that do not prevent attachments: broken files, a temporary failure.
         warnings: Vec<String>,
     },
-    /// They cannot.
+    /// Pods cannot be attached.
     NotReady {
-        /// One word, as in a node condition's reason.
+        /// A single word, as in a node condition's reason.
         reason: &'static str,
-        /// What is missing and where it was looked for.
+        /// The missing thing and the searched path.
         message: String,
     },
 }
 
 impl Status {
-    /// Whether pods can be attached.
+    /// Reports whether pods can be attached.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready { .. })
     }
 }
 
-/// Remembers the last answer for a while, and when the network last was ready.
+/// Caches the last status for a while, with the time when the network last was ready.
 #[derive(Debug, Default)]
 pub(crate) struct StatusMemory {
     last: Option<(Instant, u64, Status)>,
     last_ready: Option<(Instant, u64)>,
 }
 
-/// How long an answer serves: asking plugins starts programs, and the kubelet
-/// asks every few seconds.
+/// Lifetime of a cached status: STATUS starts programs, and the kubelet asks every few seconds.
 const READY_SERVES: Duration = Duration::from_secs(30);
 const NOT_READY_SERVES: Duration = Duration::from_secs(3);
 
 impl StatusMemory {
-    /// The last answer, if it is fresh and about this configuration.
+    /// Returns the last status, if it is fresh and of this configuration.
     pub(crate) fn recall(&self, now: Instant, generation: u64) -> Option<Status> {
         let (at, about, status) = self.last.as_ref()?;
         let plain = matches!(status, Status::Ready { warnings } if warnings.is_empty());
@@ -51,13 +50,13 @@ impl StatusMemory {
         (*about == generation && now.duration_since(*at) < serves).then(|| status.clone())
     }
 
-    /// Has the next answer be a new one: what was true of another configuration says nothing.
+    /// Drops the cached status, because it belongs to another configuration.
     pub(crate) fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Notes a new answer, and gives the one to report: within `grace` of
-    /// having been ready with the same configuration, a failure is a warning.
+    /// Stores a new status, and returns the one to report. Within `grace` after the network was ready with the same
+    /// configuration, a failure becomes a warning.
     pub(crate) fn note(
         &mut self,
         now: Instant,
@@ -73,7 +72,7 @@ impl StatusMemory {
         reported
     }
 
-    /// What is to be reported of a status, which is not noted.
+    /// Returns the status to report without storing it.
     pub(crate) fn within_grace(
         &self,
         now: Instant,
@@ -94,11 +93,11 @@ impl StatusMemory {
     }
 }
 
-/// The last failure to attach a pod, until one is attached.
+/// The last failure to attach a pod, until an attachment succeeds.
 #[derive(Debug, Default)]
 pub(crate) struct RecentFailure(Option<(Instant, String)>);
 
-/// How long it is told without being seen again.
+/// Duration for which a failure is reported if it does not occur again.
 const RECENT: Duration = Duration::from_mins(10);
 
 impl RecentFailure {

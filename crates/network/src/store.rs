@@ -1,4 +1,4 @@
-//! The configurations in use, by directory.
+//! Cache of the configurations in use, by directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use parking_lot::{Mutex, MutexGuard};
 
 use crate::cni::{ConfDir, Loaded};
 
-/// The last good reading of every configuration directory asked for.
+/// The last valid contents of every requested configuration directory.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     dirs: Mutex<BTreeMap<PathBuf, (ConfDir, Arc<Loaded>)>>,
@@ -17,7 +17,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// What a directory holds; it is read when first asked for.
+    /// Returns the contents of a directory, which is read at first use.
     pub(crate) fn get(&self, dir: &Path) -> Arc<Loaded> {
         if let Some((_, loaded)) = self.lock().get(dir) {
             return Arc::clone(loaded);
@@ -25,7 +25,7 @@ impl Store {
         self.reload(dir)
     }
 
-    /// Reads a directory anew.
+    /// Reads a directory again.
     pub(crate) fn reload(&self, dir: &Path) -> Arc<Loaded> {
         let mut dirs = self.lock();
         let (conf_dir, loaded) = dirs
@@ -48,7 +48,7 @@ impl Store {
         Arc::clone(loaded)
     }
 
-    /// Changes whenever a configuration does.
+    /// Returns a number that changes whenever a configuration changes.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Relaxed)
     }

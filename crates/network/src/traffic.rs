@@ -1,4 +1,4 @@
-//! What went over the interfaces of a namespace.
+//! Traffic counters of the interfaces in a network namespace.
 
 use std::fs::File;
 use std::io;
@@ -6,26 +6,26 @@ use std::io;
 use rustix::buffer::spare_capacity;
 use rustix::io::{Errno, pread};
 
-/// What the kernel hands out at once at most, and the longest line by far: what is shorter than
-/// the difference is all there is.
+/// Maximum number of bytes that the kernel returns per read, and an upper bound of a line's length. A read that is
+/// shorter than the difference is complete.
 const PAGE: usize = 4096;
 const LINE: usize = 512;
 
-/// Nobody has more interfaces.
+/// Maximum size of the file; no namespace has that many interfaces.
 const MAX: usize = 1 << 20;
 
-/// An interface's figures.
+/// The counters of an interface.
 #[derive(Debug, PartialEq, Eq)]
 pub struct InterfaceTraffic {
-    /// The interface.
+    /// The interface's name.
     pub name: String,
-    /// What came in.
+    /// Counters of received traffic.
     pub received: Direction,
-    /// What went out.
+    /// Counters of sent traffic.
     pub sent: Direction,
 }
 
-/// What went one way.
+/// The counters of one direction.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Direction {
     /// Bytes.
@@ -38,19 +38,19 @@ pub struct Direction {
     pub dropped: u64,
 }
 
-/// The figures of a namespace's interfaces, to be read again and again.
+/// Repeatable reader of the counters of a namespace's interfaces.
 ///
-/// The namespace stays for as long as this does.
+/// The namespace exists as long as this value.
 #[derive(Debug)]
 pub struct TrafficReader(File);
 
 impl TrafficReader {
-    /// Of the namespace that a process lives in.
+    /// Opens the counters of a process's network namespace.
     pub fn of_process(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/net/dev")).map(Self)
     }
 
-    /// What went over the interfaces so far, without the loopback one.
+    /// Reads the current counters of all interfaces except loopback.
     pub fn read(&self) -> io::Result<Vec<InterfaceTraffic>> {
         let mut text = Vec::with_capacity(PAGE);
         loop {
@@ -70,7 +70,7 @@ impl TrafficReader {
     }
 }
 
-/// The interfaces of the namespace that a process lives in, without the loopback one.
+/// Returns the counters of all interfaces except loopback, in the network namespace of a process.
 pub fn traffic_of(pid: u32) -> Vec<InterfaceTraffic> {
     let reader = TrafficReader::of_process(pid);
     reader.and_then(|reader| reader.read()).unwrap_or_default()
@@ -83,7 +83,7 @@ fn parse(text: &str) -> Vec<InterfaceTraffic> {
         .collect()
 }
 
-/// A line as proc(5) has it: eight figures of what was received, then eight of what was sent.
+/// Parses a line as in proc(5): eight counters of received traffic, then eight of sent traffic.
 fn line(line: &str) -> Option<InterfaceTraffic> {
     let (name, figures) = line.split_once(':')?;
     let mut figures = figures

@@ -1,4 +1,4 @@
-//! Watching configuration directories.
+//! Watch on the configuration directories.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -13,19 +13,18 @@ use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
 use crate::store::Store;
 
-/// A thread that reads directories anew when something in them changes; it
-/// ends with this value.
+/// A thread that reads directories again when something in them changes. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Watch {
     stop: Arc<OwnedFd>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Writers write in several steps: wait for the last one.
+/// Delay after a change: editors write in several steps.
 const SETTLE: Duration = Duration::from_millis(30);
 
-/// How often a directory is read that cannot be watched: that is not there, or while the kernel gives out no more
-/// watches.
+/// Interval of reading a directory that cannot be watched, because it is missing or the kernel's inotify limit is
+/// reached.
 const RETRY: Duration = Duration::from_secs(10);
 
 impl Watch {
@@ -50,7 +49,7 @@ impl Watch {
             stop: Arc::clone(&stop),
             store: Arc::downgrade(store),
         };
-        // Before the caller reads the directories: no change falls in between.
+        // Before the caller reads the directories, so that no change is lost in between.
         let complete = watcher.add_watches();
         let thread = std::thread::Builder::new()
             .name("orlop-cni-watch".to_owned())
@@ -71,13 +70,13 @@ impl Drop for Watch {
     }
 }
 
-/// Makes an instance of inotify. All processes of root share a number of them, those in containers too, of which one may
-/// hold them all.
+/// Creates an inotify instance. All processes of root, including those in containers, share a limit, which one
+/// process can exhaust.
 type Open = fn() -> rustix::io::Result<OwnedFd>;
 
 struct Watcher {
     dirs: Vec<PathBuf>,
-    /// `None` until there is one.
+    /// The inotify instance; `None` until one is available.
     inotify: Option<OwnedFd>,
     open: Open,
     retry: Duration,
@@ -110,8 +109,8 @@ impl Watcher {
         }
     }
 
-    /// Watches each directory, and the ones inside it that hold plugins;
-    /// watching one twice is no error. `false` if one is not there, or cannot be watched.
+    /// Watches each directory, and its subdirectories with plugin configurations; a repeated watch is not an error.
+    /// Returns `false` if a directory is missing or cannot be watched.
     fn add_watches(&mut self) -> bool {
         if self.inotify.is_none() {
             match (self.open)() {
@@ -134,7 +133,7 @@ impl Watcher {
         complete
     }
 
-    /// Says once why it reads where it should watch.
+    /// Logs once why the thread polls instead of watching.
     fn tell(&mut self, why: rustix::io::Errno) {
         if !std::mem::replace(&mut self.told, true) {
             let every = self.retry;
@@ -161,7 +160,7 @@ impl Watcher {
         }
     }
 
-    /// What changed does not matter: everything is read anew.
+    /// Discards the events: everything is read again anyway.
     fn discard_events(&self) {
         let mut buffer = [MaybeUninit::<u8>::uninit(); 4096];
         let Some(inotify) = &self.inotify else {
@@ -239,7 +238,7 @@ mod tests {
         HELD.store(false, Ordering::Relaxed);
         configure("later");
         known(2);
-        // Nobody reads again and again any more.
+        // Polling stops from here on.
         configure("last");
         known(3);
     }

@@ -1,21 +1,21 @@
-//! What is told to every plugin beside its configuration.
+//! Arguments that plugins receive beside their configuration.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// `CNI_ARGS` and the capabilities' arguments, from an attachment.
+/// The `CNI_ARGS` and capability arguments of an attachment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RuntimeArgs {
-    /// `KEY`, `value` pairs in order.
+    /// Pairs of `KEY` and `value`, in order.
     pub cni_args: Vec<(String, String)>,
-    /// Values by capability, offered to plugins that declare it.
+    /// Arguments by capability, passed to plugins that declare it.
     pub capability_args: BTreeMap<String, Value>,
 }
 
 impl RuntimeArgs {
-    /// `CNI_ARGS` as plugins read it.
+    /// Returns `CNI_ARGS` in the form that plugins read.
     pub fn cni_args_text(&self) -> String {
         let pairs: Vec<_> = self
             .cni_args

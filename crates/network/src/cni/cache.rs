@@ -1,5 +1,6 @@
-//! Results kept on disk in libcni's layout, so that other tools find them and
-//! a later DEL gets what ADD got.
+//! Cache of CNI results on disk, in libcni's layout.
+//!
+//! Other tools find the results there, and a later DEL passes the result of ADD.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write as _};
@@ -21,7 +22,7 @@ pub struct Cache {
     dir: PathBuf,
 }
 
-/// One cached attachment.
+/// The file format of a cached attachment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Cached {
@@ -40,34 +41,34 @@ struct Cached {
     result: Value,
 }
 
-/// An attachment read back from the cache.
+/// An attachment read from the cache.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CachedAttachment {
-    /// Whose it is.
+    /// The container ID of the pod.
     pub container_id: String,
-    /// Its interface.
+    /// The name of its interface.
     pub if_name: String,
-    /// Its namespace, if noted.
+    /// Its network namespace, if recorded.
     pub netns: String,
-    /// The network as it was.
+    /// The network's configuration at the time of ADD.
     pub network: NetworkConf,
-    /// What plugins were told.
+    /// The arguments passed to the plugins.
     pub args: RuntimeArgs,
-    /// What they answered.
+    /// The plugins' result.
     pub result: Value,
 }
 
 const KIND: &str = "cniCacheV1";
 
 impl Cache {
-    /// The cache below `cache_dir`.
+    /// Returns the cache below `cache_dir`.
     pub fn new(cache_dir: &Path) -> Self {
         Self {
             dir: cache_dir.join("results"),
         }
     }
 
-    /// Writes an attachment down.
+    /// Writes an attachment to the cache.
     pub fn put(
         &self,
         network: &NetworkConf,
@@ -91,7 +92,7 @@ impl Cache {
         let bytes = serde_json::to_vec(&cached)?;
         let path = self.path(&network.name, container_id, if_name);
         let write = || {
-            // Written in place, as libcni does: a torn file is read as absent.
+            // Written in place, as libcni does: a torn file counts as absent.
             let mut file = std::fs::File::create(&path)?;
             set_private(&file)?;
             file.write_all(&bytes)
@@ -105,7 +106,7 @@ impl Cache {
         }
     }
 
-    /// Reads an attachment back; `None` if there is none (or only a torn one).
+    /// Reads an attachment; returns `None` if it is absent or torn.
     pub fn get(
         &self,
         network: &str,
@@ -115,7 +116,7 @@ impl Cache {
         read(&self.path(network, container_id, if_name))
     }
 
-    /// Forgets an attachment.
+    /// Removes an attachment from the cache.
     pub fn remove(&self, network: &str, container_id: &str, if_name: &str) -> io::Result<()> {
         match std::fs::remove_file(self.path(network, container_id, if_name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -123,7 +124,7 @@ impl Cache {
         }
     }
 
-    /// All attachments but torn ones.
+    /// Lists all attachments except torn ones.
     pub fn list(&self) -> io::Result<Vec<CachedAttachment>> {
         let entries = match std::fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -134,7 +135,7 @@ impl Cache {
             match read_bounded(&entry?.path()) {
                 Ok(bytes) => attachments.extend(parse(&bytes)),
                 Err(error) if is_a_want(&error) => return Err(error),
-                // Others work in this directory, too.
+                // Other tools write to this directory, too.
                 Err(_) => {}
             }
         }
@@ -146,7 +147,7 @@ impl Cache {
     }
 }
 
-/// Whether a file could not be read for want of something, whatever is in it.
+/// Reports whether a file could not be read because the system lacks a resource, whatever its contents.
 fn is_a_want(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(

@@ -1,4 +1,4 @@
-//! A network's configuration: a `.conflist`, or an old single-plugin `.conf`.
+//! Network configurations: a `.conflist`, or an old single-plugin `.conf`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,37 +16,37 @@ use crate::names::is_cni_name;
 pub struct NetworkConf {
     /// The network's name.
     pub name: String,
-    /// The version its plugins are spoken to in.
+    /// The CNI version in which the runtime calls the plugins.
     pub cni_version: SpecVersion,
-    /// CHECK is not wanted.
+    /// If set, the runtime does not run CHECK.
     pub disable_check: bool,
-    /// GC is not wanted.
+    /// If set, the runtime does not run GC.
     pub disable_gc: bool,
-    /// Whether its plugins are done in process, if it says so itself.
+    /// Whether the plugins run in process, if the configuration says so.
     pub in_process: Option<InProcess>,
-    /// The chain.
+    /// The plugins, in the order of the chain.
     pub plugins: Vec<PluginConf>,
 }
 
 /// One plugin of a chain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PluginConf {
-    /// The plugin's type: the name of its program.
+    /// The plugin's type, which is also the name of its program.
     pub kind: String,
-    /// The whole configuration as written.
+    /// The complete configuration as written.
     pub raw: Map<String, Value>,
 }
 
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfError {
-    /// Not JSON, or a key of the wrong type.
+    /// The configuration is not JSON, or a key has the wrong type.
     #[error("not a CNI network configuration")]
     Malformed(#[source] serde_json::Error),
     /// The network's name is missing or not allowed.
     #[error("the network name {0:?} is not valid; use only letters, digits, '_', '.' and '-'")]
     Name(String),
-    /// A plugin has no type, or one that is no plain file name.
+    /// A plugin has no type, or one that is not a plain file name.
     #[error("plugin {index} has the type {kind:?}, which is not a program name")]
     Kind {
         /// Position in the chain.
@@ -54,10 +54,10 @@ pub enum ConfError {
         /// The type as written.
         kind: String,
     },
-    /// There is no plugin.
+    /// The list has no plugins.
     #[error("the network {0:?} has no plugins")]
     NoPlugins(String),
-    /// An unknown version.
+    /// The CNI version is unknown.
     #[error(transparent)]
     Version(#[from] UnknownVersion),
 }
@@ -81,7 +81,7 @@ struct ListForm {
     plugins: Vec<Map<String, Value>>,
 }
 
-/// A boolean that some write as a string.
+/// A boolean that some configurations write as a string.
 #[derive(Default)]
 struct Flag(bool);
 
@@ -127,7 +127,7 @@ impl NetworkConf {
         })
     }
 
-    /// Reads a `.conf`, which holds one plugin: a chain of one.
+    /// Reads a `.conf`, which holds one plugin, as a chain of one plugin.
     pub fn from_single(mut value: Value) -> Result<Self, ConfError> {
         let mut list = json!({
             "name": value.get("name").cloned().unwrap_or_default(),
@@ -146,11 +146,10 @@ impl NetworkConf {
         Self::from_list(list)
     }
 
-    /// Reads a file's contents: a list if it has `plugins`, a single plugin if not.
+    /// Reads the contents of a file: a list if it has `plugins`, otherwise a single plugin.
     ///
-    /// `dir`: where the network's further plugins are looked for, in a
-    /// directory of the network's name, unless the list says that it is
-    /// complete (`loadOnlyInlinedPlugins`).
+    /// `dir` is searched for further plugins of the network, in a subdirectory with the network's name. A list that
+    /// is complete (`loadOnlyInlinedPlugins`) skips that search.
     pub fn from_bytes(bytes: &[u8], dir: Option<&Path>) -> Result<Self, ConfError> {
         let value: Value = serde_json::from_slice(bytes).map_err(ConfError::Malformed)?;
         let is_list = value.get("plugins").is_some()
@@ -171,7 +170,7 @@ impl NetworkConf {
         Ok(conf)
     }
 
-    /// The network as a `.conflist` that reads back the same.
+    /// Returns the network as a `.conflist` that reads back the same.
     pub fn to_list(&self) -> Value {
         let mut list = json!({
             "name": self.name,
@@ -187,7 +186,7 @@ impl NetworkConf {
         list
     }
 
-    /// Whether this is nothing but the loopback plugin, which is no network.
+    /// Reports whether the chain is only the loopback plugin, which does not count as a network.
     pub fn is_loopback(&self) -> bool {
         self.plugins.iter().all(|plugin| plugin.kind == "loopback")
     }
@@ -222,7 +221,7 @@ impl PluginConf {
             .and_then(Value::as_str)
             .unwrap_or_default()
             .to_owned();
-        // A type is joined to the program directories: it must stay in them.
+        // The type is joined to the program directories: it must not leave them.
         if !is_cni_name(&kind) {
             return Err(ConfError::Kind {
                 index,
@@ -232,7 +231,7 @@ impl PluginConf {
         Ok(Self { kind, raw })
     }
 
-    /// The capabilities this plugin declares.
+    /// Returns the capabilities that this plugin declares.
     pub fn capabilities(&self) -> impl Iterator<Item = &str> {
         self.raw
             .get("capabilities")
@@ -243,7 +242,7 @@ impl PluginConf {
             .map(|(name, _)| name.as_str())
     }
 
-    /// What the plugin reads from its standard input.
+    /// Builds the configuration that the plugin reads from its standard input.
     pub fn stdin(
         &self,
         network: &NetworkConf,
@@ -267,13 +266,13 @@ impl PluginConf {
     }
 }
 
-/// The highest of the versions offered that is known.
+/// Chooses the highest known version of those offered.
 fn choose_version(single: &str, several: &[String]) -> Result<SpecVersion, UnknownVersion> {
     let known = several.iter().filter_map(|text| text.parse().ok()).max();
     if let Some(version) = known {
         return Ok(version);
     }
-    // The specification: a configuration without a version is a 0.1.0 one.
+    // According to the specification, a configuration without a version is a 0.1.0 one.
     if single.is_empty() {
         Ok(SpecVersion::V0_1_0)
     } else {

@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 use super::conf::NetworkConf;
 use super::read_bounded::read_bounded;
 
-/// A configuration directory, with the last good reading of each of its files.
+/// A configuration directory, with the last valid contents of each of its files.
 #[derive(Debug)]
 pub struct ConfDir {
     path: PathBuf,
     last_good: BTreeMap<PathBuf, NetworkConf>,
 }
 
-/// What a reading of a directory gave.
+/// The result of reading a configuration directory.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Loaded {
     /// The networks, in the order of their files' names.
     pub networks: Vec<NetworkConf>,
-    /// What is wrong with which file (or with the directory).
+    /// Problems, each with the file (or the directory) that has it.
     pub problems: Vec<String>,
 }
 
 impl ConfDir {
-    /// A directory not read yet.
+    /// Creates a handle without reading the directory.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self {
             path: path.into(),
@@ -32,13 +32,13 @@ impl ConfDir {
         }
     }
 
-    /// The directory's path.
+    /// Returns the directory's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the directory anew. A file that became unreadable or broken
-    /// counts as it last was; one that is gone is gone.
+    /// Reads the directory again. A file that became unreadable or broken keeps its last valid contents; a removed
+    /// file is dropped.
     pub fn load(&mut self) -> Loaded {
         let mut loaded = Loaded::default();
         let files = match configuration_files(&self.path) {
@@ -90,8 +90,7 @@ impl ConfDir {
     }
 }
 
-/// The files that describe networks, by name; the endings are those the
-/// other runtimes look for.
+/// Lists the files that describe networks, by name. The file extensions are those that other runtimes accept.
 fn configuration_files(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir)? {

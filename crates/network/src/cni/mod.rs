@@ -1,5 +1,4 @@
-//! The Container Network Interface, from the runtime's side: what networks
-//! are described as, what plugins are told, what they answer.
+//! The Container Network Interface, from the runtime's side: configurations, plugin arguments and results.
 
 mod args;
 mod cache;

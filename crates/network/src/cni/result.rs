@@ -1,4 +1,4 @@
-//! What a plugin answers to ADD, in any version of the specification.
+//! The result of a plugin's ADD, in any version of the specification.
 
 use std::net::IpAddr;
 
@@ -8,29 +8,29 @@ use serde_json::{Map, Value, json};
 use super::version::{SpecVersion, UnknownVersion};
 use crate::Cidr;
 
-/// A result in the newest version's terms.
+/// A result in the form of the newest version.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CniResult {
-    /// The interfaces made.
+    /// The interfaces that the plugins created.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub interfaces: Vec<Interface>,
-    /// The addresses given.
+    /// The addresses that the plugins assigned.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub ips: Vec<IpConfig>,
-    /// The routes made.
+    /// The routes that the plugins created.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub routes: Vec<Route>,
-    /// DNS settings the network suggests.
+    /// DNS settings that the network suggests.
     #[serde(deserialize_with = "null_is_default")]
     pub dns: Dns,
 }
@@ -46,7 +46,7 @@ pub struct Interface {
     /// Its MTU (since 1.1.0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mtu: Option<u32>,
-    /// The network namespace it is in; empty: the node's.
+    /// The network namespace that contains it; empty for the node's.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sandbox: String,
     /// A vhost-user socket (since 1.1.0).
@@ -81,9 +81,9 @@ pub struct IpConfig {
 /// A route in a result or in an address plugin's configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Route {
-    /// Where it leads.
+    /// The destination.
     pub dst: Cidr,
-    /// Its gateway; the address's own one if absent.
+    /// The gateway; if absent, the gateway of the address.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -117,7 +117,7 @@ pub struct Dns {
         deserialize_with = "null_is_default"
     )]
     pub nameservers: Vec<String>,
-    /// The local domain.
+    /// The local domain name.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub domain: String,
     /// Domains to search.
@@ -135,26 +135,25 @@ pub struct Dns {
 }
 
 impl Dns {
-    /// Whether nothing is set.
+    /// Reports whether nothing is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A result that cannot be understood.
+/// A result that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultError {
-    /// Not the JSON it should be.
+    /// The result is not valid JSON, or has a field of the wrong type.
     #[error("it is not a CNI result")]
     Malformed(#[source] serde_json::Error),
-    /// In a version that is not known.
+    /// The result has an unknown version.
     #[error(transparent)]
     Version(#[from] UnknownVersion),
 }
 
 impl CniResult {
-    /// Reads a result in any known version; one that names no version is in
-    /// `assumed`.
+    /// Reads a result in any known version; a result without a version counts as `assumed`.
     pub fn parse(value: &Value, assumed: SpecVersion) -> Result<Self, ResultError> {
         if !value.is_object() {
             return Err(ResultError::Malformed(serde::de::Error::custom(
@@ -171,7 +170,7 @@ impl CniResult {
         Self::deserialize(value).map_err(ResultError::Malformed)
     }
 
-    /// Writes the result in `version`'s terms.
+    /// Writes the result in the form of `version`.
     pub fn to_version(&self, version: SpecVersion) -> Value {
         let mut result = self.clone();
         if version < SpecVersion::V1_1_0 {
@@ -194,7 +193,7 @@ impl CniResult {
         value
     }
 
-    /// 0.1.0 and 0.2.0 know one address per family and no interfaces.
+    /// 0.1.0 and 0.2.0 have one address per family and no interfaces.
     fn from_v0_2(value: &Value) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct Family {
@@ -229,7 +228,7 @@ impl CniResult {
 }
 
 impl Route {
-    /// A plain route.
+    /// Creates a route with only a destination and a gateway.
     pub fn new(dst: Cidr, gw: Option<IpAddr>) -> Self {
         Self {
             dst,
@@ -243,7 +242,7 @@ impl Route {
     }
 }
 
-/// Before 1.0.0 every address says its family.
+/// Before 1.0.0 every address states its family.
 fn name_families(result: &mut Map<String, Value>) {
     let Some(Value::Array(ips)) = result.get_mut("ips") else {
         return;

@@ -1,24 +1,24 @@
-//! What a plugin can be asked to do.
+//! The commands of a CNI plugin.
 
 use std::fmt;
 
 /// A `CNI_COMMAND`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verb {
-    /// Attach.
+    /// Attach a pod.
     Add,
-    /// Detach.
+    /// Detach a pod.
     Del,
     /// Verify an attachment.
     Check,
-    /// Say whether ADD would work.
+    /// Report whether ADD would work.
     Status,
-    /// Release what belongs to no valid attachment.
+    /// Release resources that belong to no valid attachment.
     Gc,
 }
 
 impl Verb {
-    /// The command as plugins read it.
+    /// Returns the command as plugins read it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Add => "ADD",

@@ -6,26 +6,26 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A version of the CNI specification this crate speaks.
+/// A version of the CNI specification that this crate supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpecVersion {
     /// 0.1.0: results with `ip4` and `ip6`; read only.
     V0_1_0,
-    /// 0.2.0: as 0.1.0.
+    /// 0.2.0: same as 0.1.0.
     V0_2_0,
-    /// 0.3.0: lists of addresses, chains of plugins.
+    /// 0.3.0: adds lists of addresses and chains of plugins.
     V0_3_0,
-    /// 0.3.1: as 0.3.0.
+    /// 0.3.1: same as 0.3.0.
     V0_3_1,
-    /// 0.4.0: CHECK.
+    /// 0.4.0: adds CHECK.
     V0_4_0,
-    /// 1.0.0: no `version` beside addresses.
+    /// 1.0.0: removes `version` from addresses.
     V1_0_0,
-    /// 1.1.0: STATUS, GC, more fields in results.
+    /// 1.1.0: adds STATUS, GC and more fields in results.
     V1_1_0,
 }
 
-/// A version this crate does not speak.
+/// A version that this crate does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("CNI version {0:?} is not supported; use 0.1.0 to 1.1.0")]
 pub struct UnknownVersion(String);
@@ -41,7 +41,7 @@ const NAMES: [(SpecVersion, &str); 7] = [
 ];
 
 impl SpecVersion {
-    /// The version as written in configurations.
+    /// Returns the version as written in configurations.
     pub fn as_str(self) -> &'static str {
         NAMES[self as usize].1
     }

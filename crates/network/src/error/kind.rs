@@ -1,22 +1,22 @@
 //! The kinds of failures that callers distinguish.
 
-/// What kind of failure it is; decides the answer's code.
+/// The kind of a failure; decides the gRPC code of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No usable network yet; wait for the configuration.
+    /// No usable network is configured yet; wait for the configuration.
     NotReady,
-    /// The request cannot be honoured as it is.
+    /// The request is invalid.
     Invalid,
-    /// Something else holds what is asked for.
+    /// The requested resource is in use.
     Conflict,
     /// No address is left.
     Exhausted,
-    /// A plugin took too long.
+    /// A plugin exceeded its timeout.
     Timeout,
-    /// The plugin says: later.
+    /// The plugin asks to try again later.
     TryAgain,
-    /// A plugin failed in its own way.
+    /// A plugin reported another failure.
     Plugin,
-    /// The system failed.
+    /// A system call or file operation failed.
     Internal,
 }

@@ -13,85 +13,85 @@ pub use kind::ErrorKind;
 pub use native::NativeError;
 pub use plugin::{PluginError, PluginFailure};
 
-/// Something went wrong with a pod's network.
+/// A failure of a pod's network.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no usable network on this node.
+    /// This node has no usable network.
     #[error("the node's network is not ready: {message}")]
     NotReady {
-        /// One word for machines, as in a node condition's reason.
+        /// A single word for machines, as in a node condition's reason.
         reason: &'static str,
-        /// What is missing and where it was looked for.
+        /// The missing thing and the searched path.
         message: String,
     },
     /// A plugin failed.
     #[error(transparent)]
     Plugin(#[from] Box<PluginError>),
-    /// The request itself is wrong.
+    /// The request is invalid.
     #[error("cannot attach the pod to a network: {0}")]
     Invalid(String),
     /// A name is not allowed.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// A port of the node is taken by another pod.
+    /// Another pod uses the host port.
     #[error(
         "host port {port} is already used by pod {holder}; remove that pod or use another port"
     )]
     HostPortInUse {
         /// The port with protocol and, if any, address: `127.0.0.1:80/tcp`.
         port: String,
-        /// The pod that holds it: its name and identity.
+        /// The name and ID of the pod that holds it.
         holder: String,
     },
-    /// The pod is attached already, with other settings.
+    /// The pod is already attached with other settings.
     #[error("pod {id} is already attached with different settings; detach it first")]
     Mismatch {
-        /// The pod's identity.
+        /// The pod's ID.
         id: String,
     },
-    /// A network namespace could not be made, entered or removed.
+    /// A network namespace could not be created, entered or removed.
     #[error("cannot {action} network namespace {}", path.display())]
     Netns {
-        /// What was being done.
+        /// The attempted action.
         action: &'static str,
         /// The namespace.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A file of this crate's could not be read or written.
+    /// A file of this crate could not be read or written.
     #[error("cannot {action} {}", path.display())]
     Io {
-        /// What was being done.
+        /// The attempted action.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// A pod CIDR from the control plane cannot be used.
     #[error("cannot use the pod CIDR {value:?}: {problem}")]
     PodCidr {
-        /// As received.
+        /// The received value.
         value: String,
-        /// What is wrong with it.
+        /// The problem with the value.
         problem: String,
     },
-    /// Somebody else collects garbage all the time.
+    /// Another garbage collection runs.
     #[error("a garbage collection is already running; try again later")]
     Collecting,
-    /// More operations wait for plugins than may.
+    /// The limit of operations that wait for plugins is reached.
     #[error(transparent)]
     Refused(#[from] orlop_pool::Refused),
-    /// The worker of an operation went away (the daemon is stopping).
+    /// The worker of an operation ended early (the daemon is stopping).
     #[error("the network operation was interrupted, because the daemon is stopping")]
     Interrupted,
 }
 
 impl Error {
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::NotReady { .. } => ErrorKind::NotReady,
@@ -107,7 +107,7 @@ impl Error {
         }
     }
 
-    /// The message with those of its causes, for a single line.
+    /// Returns the message with those of its causes, on a single line.
     pub fn with_causes(&self) -> String {
         orlop_text::with_causes(self)
     }

@@ -1,40 +1,40 @@
-//! What can go wrong in a plugin done in process.
+//! Errors of the plugins that run in process.
 
 use std::io;
 
 use super::kind::ErrorKind;
 
-/// A plugin done in process failed.
+/// A failure of a plugin that runs in process.
 #[derive(Debug, thiserror::Error)]
 pub enum NativeError {
     /// The plugin's configuration is wrong.
     #[error("its configuration is not valid: {0}")]
     Config(String),
-    /// The configuration asks for what only the plugin's program can do.
+    /// The configuration needs a feature that only the plugin's program has.
     #[error("it requires the plugin's executable: {0}")]
     Unsupported(String),
     /// No address is left.
     #[error("no IP addresses available in range set: {0}")]
     Exhausted(String),
-    /// Something is in the way.
+    /// An existing object conflicts with the new one.
     #[error("{0}")]
     Conflict(String),
-    /// An attachment is not as it was made.
+    /// CHECK found that an attachment was changed.
     #[error("{0}")]
     Check(String),
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot {action}")]
     System {
-        /// What was being done.
+        /// The attempted action.
         action: String,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// Another program holds the packet filter's lock.
     #[error("the packet filter is locked by another program: {0}")]
     Locked(String),
-    /// The packet filter refused.
+    /// The packet filter refused the change.
     #[error("cannot change the packet filter: {0}")]
     Filter(String),
 }
@@ -45,7 +45,7 @@ impl NativeError {
         move |source| Self::System { action, source }
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Config(_) | Self::Unsupported(_) => ErrorKind::Invalid,

@@ -1,4 +1,4 @@
-//! Errors of a plugin, whether it is a program or built in.
+//! Errors of a plugin, whether it is a program or runs in process.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use super::kind::ErrorKind;
 use super::native::NativeError;
 use crate::cni::{ResultError, Verb};
 
-/// A plugin that failed at a verb for a network.
+/// A failure of a plugin at a command for a network.
 #[derive(Debug, thiserror::Error)]
 #[error("network {network:?}: plugin {plugin} failed at {verb}: {failure}")]
 pub struct PluginError {
@@ -18,19 +18,19 @@ pub struct PluginError {
     pub network: String,
     /// The plugin's type.
     pub plugin: String,
-    /// What it was to do.
+    /// The command.
     pub verb: Verb,
-    /// How it failed.
+    /// The failure.
     #[source]
     pub failure: PluginFailure,
 }
 
 impl PluginError {
-    /// What kind of failure it is.
+    /// Returns the kind of the failure.
     pub fn kind(&self) -> ErrorKind {
         match &self.failure {
             PluginFailure::TimedOut(_) => ErrorKind::Timeout,
-            // "Try again later" of the CNI specification's list of codes.
+            // "Try again later" in the CNI specification's list of codes.
             PluginFailure::Reported { code: 11, .. } => ErrorKind::TryAgain,
             PluginFailure::Native(error) => error.kind(),
             _ => ErrorKind::Plugin,
@@ -38,16 +38,16 @@ impl PluginError {
     }
 }
 
-/// How a plugin failed.
+/// The ways in which a plugin can fail.
 #[derive(Debug, thiserror::Error)]
 pub enum PluginFailure {
-    /// There is no such program.
+    /// The plugin's program does not exist.
     #[error(
         "no such program in {}; install it or correct the plugin's type",
         dirs(searched)
     )]
     Missing {
-        /// The directories looked in.
+        /// The searched directories.
         searched: Vec<PathBuf>,
     },
     /// The program cannot be started.
@@ -55,17 +55,17 @@ pub enum PluginFailure {
     Start {
         /// The program.
         path: PathBuf,
-        /// Why not.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Talking to the program failed.
+    /// The exchange with the program failed.
     #[error("cannot communicate with the program")]
     Talk(#[source] io::Error),
-    /// It did not end in time and was killed.
+    /// The program exceeded its timeout and was killed.
     #[error("timed out after {0:?} and was killed")]
     TimedOut(Duration),
-    /// It failed and said why, as the specification asks.
+    /// The program failed and reported an error, as the specification requires.
     #[error("{msg}{}{} (code {code})", if details.is_empty() { "" } else { ": " }, details)]
     Reported {
         /// The specification's code.
@@ -75,33 +75,33 @@ pub enum PluginFailure {
         /// Longer message.
         details: String,
     },
-    /// It failed without saying why in the form the specification asks for.
+    /// The program failed without an error in the form of the specification.
     #[error("{status}{}{}", if stderr.is_empty() { " without output" } else { ": " }, stderr)]
     Died {
-        /// How it ended.
+        /// The exit status.
         status: String,
-        /// The end of what it wrote to stderr or stdout.
+        /// The last part of its output on stderr or stdout.
         stderr: String,
     },
-    /// What it printed cannot be understood.
+    /// The program's output cannot be parsed.
     #[error("its output is malformed ({problem}): {output:?}")]
     Garbage {
-        /// What is wrong.
+        /// The problem with the output.
         problem: String,
         /// The beginning of the output.
         output: String,
     },
-    /// Its result holds no address for the pod.
+    /// The result has no address for the pod.
     #[error("its result contains no IP address for the pod")]
     NoAddress,
-    /// A plugin done in process failed.
+    /// A plugin that runs in process failed.
     #[error(transparent)]
     Native(#[from] NativeError),
 }
 
 impl PluginFailure {
-    /// Whether the plugin was not run at all, or refused its configuration: it
-    /// will refuse it again when it is to undo its part, which is none.
+    /// Reports whether the plugin did not run at all, or refused its configuration. It would also refuse to undo its
+    /// part, and it has nothing to undo.
     pub(crate) fn is_before_anything_was_done(&self) -> bool {
         match self {
             Self::Missing { .. } | Self::Start { .. } => true,
@@ -110,7 +110,7 @@ impl PluginFailure {
         }
     }
 
-    /// A result of the whole chain that cannot be used.
+    /// Builds the failure for a result of the whole chain that cannot be used.
     pub(crate) fn from_result(error: &ResultError, shown: &Value) -> Self {
         Self::Garbage {
             problem: orlop_text::with_causes(error),

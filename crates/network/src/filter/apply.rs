@@ -1,4 +1,4 @@
-//! Choosing the way into the kernel, and going it.
+//! Choice of the kernel interface for packet filter changes, and the changes themselves.
 
 use std::io;
 use std::net::IpAddr;
@@ -18,30 +18,29 @@ use super::{iptables, nftables};
 use crate::MacAddress;
 use crate::netlink::{Protocol, Socket};
 
-/// How rules get into the kernel on this machine.
+/// The way in which rules reach the kernel on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Way {
-    /// By netlink.
+    /// Over netlink.
     Direct,
-    /// By the programs in this directory, whose tables are the legacy ones.
+    /// With the programs in this directory, which use the legacy tables.
     Programs(PathBuf),
 }
 
 static WAY: LazyLock<Way> = LazyLock::new(choose);
 
-/// Looking and changing are two steps: one after the other.
+/// Serialises all access: reading and changing a table are two steps.
 static GATE: Mutex<Option<Line>> = Mutex::new(None);
 
-/// A socket kept open: when one is closed, the kernel waits (20 ms) until it
-/// has got rid of all that was removed before.
+/// A socket kept open. When a socket is closed, the kernel waits (20 ms) until it has freed all rules removed before.
 #[derive(Debug)]
 struct Line {
     socket: Socket,
-    /// The network namespace it belongs to.
+    /// The network namespace of the socket.
     namespace: u64,
 }
 
-/// Makes changes to a table, all or none.
+/// Changes a table: all steps or none.
 pub(crate) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), FilterError> {
     let mut line = GATE.lock();
     match &*WAY {
@@ -50,7 +49,7 @@ pub(crate) fn apply(family: Family, table: Table, steps: &[Step]) -> Result<(), 
     }
 }
 
-/// Makes changes of which some must be new. What a crash has left of them is removed first.
+/// Changes a table with steps that require new objects. Removes the remains of a crash first.
 pub(crate) fn apply_anew(
     family: Family,
     table: Table,
@@ -66,7 +65,7 @@ pub(crate) fn apply_anew(
     }
 }
 
-/// Whether a chain is there.
+/// Reports whether a chain exists.
 pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<bool, FilterError> {
     let mut line = GATE.lock();
     match &*WAY {
@@ -75,8 +74,8 @@ pub(crate) fn chain_exists(family: Family, table: Table, chain: &str) -> Result<
     }
 }
 
-/// Has what these addresses of an owner's send masqueraded. Unsupported where rules are handed to
-/// `iptables`, or the kernel knows no sets.
+/// Masquerades packets from an owner's addresses. Unsupported if this node changes rules with `iptables`, or if the
+/// kernel has no sets.
 pub(crate) fn masquerade(
     of: &Masquerade,
     owner: &str,
@@ -85,7 +84,7 @@ pub(crate) fn masquerade(
     in_own_table("masquerade", |socket| of.add(socket, owner, addresses))
 }
 
-/// Undoes that, as far as it is there.
+/// Removes the masquerading of these addresses, as far as it exists.
 pub(crate) fn unmasquerade(
     of: &Masquerade,
     owner: &str,
@@ -94,18 +93,18 @@ pub(crate) fn unmasquerade(
     by_sets(|socket| of.remove(socket, owner, addresses)).map(drop)
 }
 
-/// Undoes it for all addresses of an owner's.
+/// Removes the masquerading of all addresses of an owner.
 pub(crate) fn unmasquerade_all(family: Family, owner: &str) -> Result<(), FilterError> {
     by_sets(|socket| masquerade::remove_owner(socket, family, owner)).map(drop)
 }
 
-/// Whether any address of an owner's is masqueraded so.
+/// Reports whether a set masquerades any address of an owner.
 pub(crate) fn has_masqueraded(family: Family, owner: &str) -> Result<bool, FilterError> {
     let found = by_sets(|socket| masquerade::of_owner(socket, family, owner))?;
     Ok(found.is_some_and(|found| !found.is_empty()))
 }
 
-/// Whether this address of an owner's is masqueraded so.
+/// Reports whether a set masquerades this address of an owner.
 pub(crate) fn is_masqueraded(
     of: &Masquerade,
     owner: &str,
@@ -115,7 +114,7 @@ pub(crate) fn is_masqueraded(
     Ok(stands.unwrap_or(false))
 }
 
-/// Has ports lead to a pod at this address. Unsupported as [`masquerade`] is.
+/// Maps ports to a pod at this address. Unsupported in the same cases as [`masquerade`].
 pub(crate) fn map_ports(
     of: &PortMaps,
     to: IpAddr,
@@ -124,22 +123,22 @@ pub(crate) fn map_ports(
     in_own_table("map ports", |socket| of.add(socket, to, detour))
 }
 
-/// Undoes that, as far as it is there.
+/// Removes the port mappings, as far as they exist.
 pub(crate) fn unmap_ports(of: &PortMaps) -> Result<(), FilterError> {
     by_sets(|socket| of.remove(socket)).map(drop)
 }
 
-/// Whether any of the ports leads to their owner so.
+/// Reports whether a map leads any of the ports to their owner.
 pub(crate) fn has_port_mapped(of: &PortMaps) -> Result<bool, FilterError> {
     Ok(by_sets(|socket| of.any_stands(socket))?.unwrap_or(false))
 }
 
-/// Whether all of them lead to their pod so.
+/// Reports whether maps lead all of the ports to their pod.
 pub(crate) fn are_ports_mapped(of: &PortMaps) -> Result<bool, FilterError> {
     Ok(by_sets(|socket| of.all_stand(socket))?.unwrap_or(false))
 }
 
-/// Adds rules about an address at the end of a chain that all pods share, after steps that make the chain.
+/// Adds rules about an address at the end of a chain that all pods share, after the steps that create the chain.
 pub(crate) fn add_noted(of: &Noted<'_>, frame: &[Step], rules: &[Rule]) -> Result<(), FilterError> {
     let mut line = GATE.lock();
     match &*WAY {
@@ -156,7 +155,7 @@ pub(crate) fn add_noted(of: &Noted<'_>, frame: &[Step], rules: &[Rule]) -> Resul
     }
 }
 
-/// Undoes that, as far as it is there.
+/// Removes the rules about an address, as far as they exist.
 pub(crate) fn remove_noted(of: &Noted<'_>) -> Result<(), FilterError> {
     let mut line = GATE.lock();
     match &*WAY {
@@ -167,7 +166,7 @@ pub(crate) fn remove_noted(of: &Noted<'_>) -> Result<(), FilterError> {
     }
 }
 
-/// Whether it is noted in a way that programs know nothing of.
+/// Reports whether a note of the rules exists, which the plugin's program does not know.
 pub(crate) fn has_noted(of: &Noted<'_>) -> Result<bool, FilterError> {
     Ok(by_sets(|socket| of.stands(socket))?.unwrap_or(false))
 }
@@ -182,7 +181,7 @@ fn in_own_table(
         return Err(FilterError::Unsupported(why));
     }
     match work(connect(&mut line)?) {
-        // An expression, or a kind of chain, that this kernel was built without.
+        // This kernel was built without the expression or the kind of chain.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FilterError::Unsupported(
             format!("this kernel cannot {what} with nf_tables: {error}"),
         )),
@@ -190,7 +189,7 @@ fn in_own_table(
     }
 }
 
-/// Nothing where nf_tables is not what this node uses, or knows nothing of sets.
+/// Runs `work` on the socket; returns `None` if this node does not use nf_tables or the kernel has no sets.
 fn by_sets<T>(work: impl FnOnce(&mut Socket) -> io::Result<T>) -> Result<Option<T>, FilterError> {
     let mut line = GATE.lock();
     if *WAY != Way::Direct {
@@ -202,7 +201,7 @@ fn by_sets<T>(work: impl FnOnce(&mut Socket) -> io::Result<T>) -> Result<Option<
     }
 }
 
-/// Lets through from a bridge's port only what bears an Ethernet address.
+/// Drops packets from a bridge's port that have another Ethernet address as their source.
 pub(crate) fn guard_port(
     guard: &PortGuard,
     port: &str,
@@ -211,24 +210,24 @@ pub(crate) fn guard_port(
     on_bridges(|socket| guard.set_up(socket, port, mac))
 }
 
-/// Removes what [`guard_port`] made, if it is there.
+/// Removes the rules of [`guard_port`], if they exist.
 pub(crate) fn unguard_port(guard: &PortGuard) -> Result<(), FilterError> {
     on_bridges(|socket| guard.tear_down(socket))
 }
 
-/// Whether what [`guard_port`] made is there.
+/// Reports whether the rules of [`guard_port`] exist.
 pub(crate) fn port_is_guarded(guard: &PortGuard) -> Result<bool, FilterError> {
     on_bridges(|socket| guard.stands(socket))
 }
 
-/// There is one way only: no program of `iptables` looks at bridges' packets.
+/// Runs `work` on the socket. Netlink is the only way here: the `iptables` programs do not filter packets of bridges.
 fn on_bridges<T>(work: impl FnOnce(&mut Socket) -> io::Result<T>) -> Result<T, FilterError> {
     let mut line = GATE.lock();
     work(connect(&mut line)?).map_err(nftables::failed)
 }
 
-/// Has the kernel forget UDP "connections" to ports that lead elsewhere now:
-/// it would send the packets of a busy client where they went before.
+/// Removes UDP "connections" to remapped ports from the kernel's table. Otherwise the kernel would send the packets
+/// of a busy client to the old destination.
 pub(crate) fn forget_udp(
     family: Family,
     is_stale: impl Fn(IpAddr, u16) -> bool,
@@ -239,7 +238,7 @@ pub(crate) fn forget_udp(
         .map_err(nftables::failed)
 }
 
-/// The socket into the calling thread's namespace.
+/// Returns the socket for the calling thread's namespace.
 fn connect(line: &mut Option<Line>) -> Result<&mut Socket, FilterError> {
     let namespace = std::fs::metadata("/proc/thread-self/ns/net")
         .map_err(nftables::failed)?
@@ -254,8 +253,7 @@ fn connect(line: &mut Option<Line>) -> Result<&mut Socket, FilterError> {
     }
 }
 
-/// Rules in the tables `iptables` does not show would confuse everybody: what
-/// `iptables` is on this machine decides.
+/// Chooses the way by the node's `iptables` variant, so that `iptables` shows the rules.
 fn choose() -> Way {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let usual = ["/usr/sbin", "/sbin", "/usr/bin"].map(PathBuf::from);
@@ -269,8 +267,8 @@ fn choose() -> Way {
 }
 
 fn is_legacy(program: &Path) -> bool {
-    // A link, over some others, to `xtables-legacy-multi` or
-    // `xtables-nft-multi`; before 1.8 there was only `xtables-multi`.
+    // A symbolic link, possibly through others, to `xtables-legacy-multi` or `xtables-nft-multi`; before 1.8 there
+    // was only `xtables-multi`.
     let target = std::fs::canonicalize(program).unwrap_or_default();
     let name = target
         .file_name()

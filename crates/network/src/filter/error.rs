@@ -1,24 +1,24 @@
-//! Errors when the packet filter is changed.
+//! Errors of changes to the packet filter.
 
 use std::path::PathBuf;
 
 use crate::error::NativeError;
 
-/// The packet filter could not be changed.
+/// A failed change of the packet filter.
 #[derive(Debug)]
 pub(crate) enum FilterError {
-    /// A chain that was to be new is there.
+    /// A chain that should be new already exists.
     Exists,
-    /// Another program holds the lock.
+    /// Another program holds the lock of `iptables`.
     Locked(String),
-    /// The kernel knows no such table or expression.
+    /// The kernel does not support the table or expression.
     Unsupported(String),
-    /// A program could not be started for want of something.
+    /// A program could not start because the system lacks a resource.
     Unstarted {
         program: PathBuf,
         source: std::io::Error,
     },
-    /// Anything else.
+    /// Any other failure.
     Failed(String),
 }
 

@@ -1,5 +1,5 @@
-//! Rules in the form the kernel's nf_tables reads, encoded as the nf_tables
-//! `iptables` encodes them, so that it shows and finds them as its own.
+//! Rules encoded for the kernel's nf_tables. The encoding is that of the nf_tables `iptables`, which therefore shows
+//! and finds these rules as its own.
 
 use super::rule::{Family, Match, Rule, Target};
 use crate::cidr::octets;
@@ -14,7 +14,7 @@ const NFT_REG_VERDICT: u32 = 0;
 const NFT_REG_1: u32 = 1;
 const NFT_PAYLOAD_NETWORK_HEADER: u32 = 1;
 const NFT_PAYLOAD_TRANSPORT_HEADER: u32 = 2;
-/// The first register again, by its words.
+/// The first register, numbered in 32-bit words.
 const NFT_REG32_00: u32 = 8;
 const NFT_META_MARK: u32 = 3;
 const NFT_META_L4PROTO: u32 = 16;
@@ -25,7 +25,7 @@ const NFTA_FIB_F_DADDR: u32 = 2;
 const RTN_LOCAL: u32 = 2;
 const NFT_NAT_DNAT: u32 = 1;
 
-/// How a comparison counts.
+/// The operator of a comparison.
 #[derive(Clone, Copy)]
 pub(super) enum Compare {
     Equal = 0,
@@ -34,7 +34,7 @@ pub(super) enum Compare {
 
 /// Writes a rule's expressions into an attribute's payload.
 pub(super) fn encode(message: Message, family: Family, rule: &Rule) -> Message {
-    // `iptables` expects the protocol before what depends on it.
+    // `iptables` expects the protocol before the matches that depend on it.
     let mut message = message;
     if let Some(protocol) = protocol_of(rule) {
         message = l4_protocol(message, protocol);
@@ -48,7 +48,7 @@ pub(super) fn encode(message: Message, family: Family, rule: &Rule) -> Message {
     encode_target(message, family, &rule.target)
 }
 
-/// The protocol a rule is about: extensions are told it beside the expressions.
+/// Returns the protocol of a rule; x_tables extensions receive it outside the expressions.
 pub(super) fn protocol_of(rule: &Rule) -> Option<Protocol> {
     rule.matches.iter().find_map(|condition| match condition {
         Match::Port(protocol, _) | Match::Ports(protocol, _) => Some(*protocol),
@@ -56,7 +56,7 @@ pub(super) fn protocol_of(rule: &Rule) -> Option<Protocol> {
     })
 }
 
-/// A rule's comment in the form of its user data.
+/// Returns a rule's comment in the form of user data.
 pub(super) fn comment_of(rule: &Rule) -> Option<Vec<u8>> {
     rule.matches.iter().find_map(|condition| match condition {
         Match::Comment(text) => Some(comment_data(text)),
@@ -64,8 +64,7 @@ pub(super) fn comment_of(rule: &Rule) -> Option<Vec<u8>> {
     })
 }
 
-/// A comment in the form of a rule's user data: a list of type, length and
-/// value, type 0 being a comment with its final NUL.
+/// Encodes a comment as a rule's user data: a list of type, length and value. Type 0 is a comment with its final NUL.
 pub(super) fn comment_data(text: &str) -> Vec<u8> {
     let text = text.as_bytes();
     let length = text.len().min(254);
@@ -75,7 +74,7 @@ pub(super) fn comment_data(text: &str) -> Vec<u8> {
     data
 }
 
-/// Looks for a packet's source in a set.
+/// Matches packets whose source address is in a set.
 pub(super) fn lookup(message: Message, family: Family, set: &str) -> Message {
     let (offset, length) = match family {
         Family::V4 => (12, 4),
@@ -87,8 +86,8 @@ pub(super) fn lookup(message: Message, family: Family, set: &str) -> Message {
     })
 }
 
-/// Looks for a packet's protocol and destination port, with the destination's address between them if
-/// `at_address`, in a set, or for where it leads in a map.
+/// Looks up a packet's protocol and destination port in a set or a map. With `at_address` the key has the destination
+/// address between them.
 pub(super) fn lookup_port(
     message: Message,
     family: Family,
@@ -120,7 +119,7 @@ pub(super) fn lookup_port(
     })
 }
 
-/// Leads packets to the address and port that a map has told.
+/// Sends packets to the address and port that a map lookup returned.
 pub(super) fn destination_nat(message: Message, family: Family) -> Message {
     let port = match family {
         Family::V4 => NFT_REG32_00 + 1,
@@ -134,7 +133,7 @@ pub(super) fn destination_nat(message: Message, family: Family) -> Message {
     })
 }
 
-/// Lets only packets to addresses of this node pass.
+/// Matches only packets to addresses of this node.
 pub(super) fn to_this_node(message: Message) -> Message {
     let message = element(message, "fib", |data| {
         data.attr_be32(1, NFT_REG_1)
@@ -153,7 +152,7 @@ pub(super) fn mark(message: Message, bits: u32) -> Message {
     })
 }
 
-/// Compares bits of a packet's mark: all are set.
+/// Matches packets whose mark has all of the bits set.
 pub(super) fn marked(message: Message, bits: u32) -> Message {
     let message = masked(meta(message, NFT_META_MARK), &bits.to_ne_bytes());
     compare(message, &bits.to_ne_bytes(), Compare::Equal)
@@ -165,17 +164,17 @@ pub(super) fn jump(message: Message, chain: &str) -> Message {
     })
 }
 
-/// Compares a packet's source with a network.
+/// Matches a packet's source against a network.
 pub(super) fn source(message: Message, cidr: Cidr) -> Message {
     address(message, cidr, true, Compare::Equal)
 }
 
-/// Compares a packet's destination with a network.
+/// Matches a packet's destination against a network.
 pub(super) fn destination(message: Message, cidr: Cidr, how: Compare) -> Message {
     address(message, cidr, false, how)
 }
 
-/// Gives packets the address of the interface that they leave through.
+/// Replaces the source of packets with the address of the outgoing interface.
 pub(super) fn masquerade(message: Message) -> Message {
     element(message, "masq", |data| data)
 }
@@ -197,7 +196,7 @@ fn encode_match(message: Message, condition: &Match) -> Message {
         }
         Match::Marked(bits) => marked(message, *bits),
         Match::Established => extension(message, "conntrack", 3, &conntrack_info()),
-        // For the reader only: beside the expressions, see `comment_of`.
+        // Comments are user data of the rule, see `comment_of`.
         Match::Comment(_) => message,
     }
 }
@@ -246,7 +245,7 @@ fn l4_protocol(message: Message, protocol: Protocol) -> Message {
     )
 }
 
-/// Compares a packet's address with a network.
+/// Matches a packet's address against a network.
 fn address(message: Message, cidr: Cidr, source: bool, how: Compare) -> Message {
     // Offsets of the addresses in the IP headers.
     let offset = match (cidr.is_ipv4(), source) {
@@ -303,7 +302,7 @@ fn masked(message: Message, mask: &[u8]) -> Message {
     mixed(message, mask, &vec![0; mask.len()])
 }
 
-/// Keeps some bits, and turns others over.
+/// Applies a mask to the register, then inverts the bits in `turned`.
 fn mixed(message: Message, mask: &[u8], turned: &[u8]) -> Message {
     let length = mask.len() as u32;
     element(message, "bitwise", |data| {
@@ -330,14 +329,14 @@ pub(super) fn verdict(message: Message, fill: impl FnOnce(Message) -> Message) -
     })
 }
 
-/// A match of x_tables, run by nf_tables.
+/// Adds an x_tables match, which nf_tables runs.
 fn extension(message: Message, name: &str, revision: u32, info: &[u8]) -> Message {
     element(message, "match", |data| {
         data.attr_str(1, name).attr_be32(2, revision).attr(3, info)
     })
 }
 
-/// A target of x_tables, run by nf_tables.
+/// Adds an x_tables target, which nf_tables runs.
 fn target_extension(message: Message, name: &str, revision: u32, info: &[u8]) -> Message {
     element(message, "target", |data| {
         data.attr_str(1, name).attr_be32(2, revision).attr(3, info)
@@ -352,7 +351,7 @@ fn element(message: Message, name: &str, fill: impl FnOnce(Message) -> Message) 
     })
 }
 
-/// struct xt_multiport_v1: which ports, count, ports, range flags, invert.
+/// Encodes struct xt_multiport_v1: which ports, count, ports, range flags, invert.
 fn multiport_info(ports: &[u16]) -> [u8; 48] {
     const DESTINATION: u8 = 1;
     let mut info = [0; 48];
@@ -364,7 +363,7 @@ fn multiport_info(ports: &[u16]) -> [u8; 48] {
     info
 }
 
-/// struct xt_sctp_info with one destination port.
+/// Encodes struct xt_sctp_info with one destination port.
 fn sctp_info(port: u16) -> [u8; 296] {
     const DESTINATION_PORTS: u32 = 2;
     let mut info = [0; 296];
@@ -378,7 +377,7 @@ fn sctp_info(port: u16) -> [u8; 296] {
     info
 }
 
-/// struct xt_conntrack_mtinfo3: only the states ESTABLISHED and RELATED.
+/// Encodes struct xt_conntrack_mtinfo3 with only the states ESTABLISHED and RELATED.
 fn conntrack_info() -> [u8; 168] {
     const STATE: u16 = 1;
     const ESTABLISHED_AND_RELATED: u16 = 2 | 4;

@@ -1,5 +1,4 @@
-//! The way over the programs: `iptables-save` to look, `iptables-restore` to
-//! change.
+//! Rule changes with the `iptables` programs: `iptables-save` reads, `iptables-restore` writes.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 use super::error::FilterError;
 use super::rule::{Family, Rule, Step, Table, Target};
 
-/// How long to wait for the lock the programs share.
+/// Timeout for the lock that the programs share.
 const LOCK_WAIT_SECONDS: &str = "5";
 
 pub(super) fn apply(
@@ -36,7 +35,7 @@ pub(super) fn apply(
         .spawn();
     let mut child = orlop_pool::started(child).map_err(|error| unstarted(error, &program))?;
     if let Some(mut stdin) = child.stdin.take() {
-        // That it stopped reading shows in how it ended.
+        // If the program stops reading early, its exit status shows that.
         let _ = stdin.write_all(plan.as_bytes());
     }
     finished(child.wait_with_output(), &program).map(drop)
@@ -51,7 +50,7 @@ pub(super) fn chain_exists(
     Ok(has_chain(&save(dir, family, table)?, chain))
 }
 
-/// The input for `iptables-restore` that does the steps; empty: nothing to do.
+/// Builds the input of `iptables-restore` for the steps; empty if there is nothing to do.
 fn plan(table: Table, steps: &[Step], saved: &str) -> Result<String, FilterError> {
     let mut chains = Vec::new();
     let mut lines = Vec::new();
@@ -59,7 +58,7 @@ fn plan(table: Table, steps: &[Step], saved: &str) -> Result<String, FilterError
     for step in steps {
         match step {
             Step::NewChain(chain) if has_chain(saved, chain) => return Err(FilterError::Exists),
-            // Naming a chain that is there would empty it.
+            // Declaring an existing chain would empty it.
             Step::Chain(chain) if has_chain(saved, chain) => {}
             Step::NewChain(chain) | Step::Chain(chain) => {
                 chains.push(format!(":{chain} - [0:0]"));
@@ -106,7 +105,7 @@ fn plan(table: Table, steps: &[Step], saved: &str) -> Result<String, FilterError
     ))
 }
 
-/// The line that adds a jump, unless the chain has one to the same target.
+/// Returns the line that adds a jump, unless the chain already jumps to the same target.
 fn jump_once(saved: &str, chain: &str, rule: &Rule, first: bool) -> Option<String> {
     let Target::Jump(target) = &rule.target else {
         return None;
@@ -143,7 +142,7 @@ fn finished(output: std::io::Result<Output>, program: &Path) -> Result<Output, F
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     let message = format!("{program}: {}", stderr.trim());
-    // Its exit status for a lock that is held, and how it says so.
+    // The exit status and the message for a held lock.
     if output.status.code() == Some(4) || stderr.contains("xtables lock") {
         return Err(FilterError::Locked(message));
     }

@@ -1,4 +1,4 @@
-//! Masquerading by sets: a table of our own, in which a network's pods are elements of a set.
+//! Masquerading with sets: in a table of our own, each pod of a network is an element of a set.
 //!
 //! ```text
 //! table ip orlop {
@@ -10,8 +10,8 @@
 //! }
 //! ```
 //!
-//! With a chain for each pod, as `iptables` has it, the kernel looks through all chains at each
-//! change; an element costs the same however many there are.
+//! `iptables` uses one chain per pod, and the kernel walks all chains at each change. The cost of an element does not
+//! depend on the number of pods.
 
 use std::io;
 use std::net::IpAddr;
@@ -26,22 +26,22 @@ use crate::Cidr;
 use crate::cidr::octets;
 use crate::netlink::{Message, Socket};
 
-/// The pods of one network whose packets to the outside bear the node's address.
+/// The pods of one network whose packets to the outside get the node's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Masquerade {
     family: Family,
     network: String,
-    /// Where packets keep their source: the pods' own networks.
+    /// Destinations for which packets keep their source: the pods' own networks.
     inside: Vec<Cidr>,
     set: String,
 }
 
 const PREFIX: &str = "masquerade-";
-/// Digits of the hash in a set's name.
+/// Number of hash digits in a set's name.
 const DIGITS: usize = 16;
 
 impl Masquerade {
-    /// For pods with these addresses, all of one family.
+    /// Creates the description for pods with these addresses, all of one family.
     pub(crate) fn new(family: Family, network: &str, addresses: &[Cidr]) -> Self {
         let mut inside: Vec<Cidr> = addresses.iter().map(Cidr::network).collect();
         inside.sort_unstable_by_key(ToString::to_string);
@@ -57,7 +57,7 @@ impl Masquerade {
         }
     }
 
-    /// Has the packets of these addresses masqueraded.
+    /// Masquerades packets from these addresses.
     pub(super) fn add(
         &self,
         socket: &mut Socket,
@@ -71,10 +71,10 @@ impl Masquerade {
             commit(socket, changes)
         };
         let mut added = add(socket, Vec::new());
-        // The first of its network.
+        // This is the first pod of its network.
         if is_missing(&added) {
             added = add(socket, self.make());
-            // Another program's pod was faster.
+            // Another program's pod created it first.
             if is_there(&added) {
                 added = add(socket, Vec::new());
             }
@@ -82,7 +82,7 @@ impl Masquerade {
         if !is_there(&added) {
             return added;
         }
-        // Left over by a crash, or by one who does not know of them.
+        // Left over from a crash, or from a program that does not use these sets.
         for key in &keys {
             if self.set().owner_of(socket, key)?.is_some() {
                 commit(socket, vec![self.set().delete(key)])?;
@@ -91,7 +91,7 @@ impl Masquerade {
         add(socket, Vec::new())
     }
 
-    /// Ends that, for those of the addresses that are this owner's.
+    /// Stops masquerading those of the addresses that belong to this owner.
     pub(super) fn remove(
         &self,
         socket: &mut Socket,
@@ -106,7 +106,7 @@ impl Masquerade {
         Ok(())
     }
 
-    /// Whether the packets of an address of this owner's are masqueraded.
+    /// Reports whether an address of this owner is masqueraded.
     pub(super) fn stands(
         &self,
         socket: &mut Socket,
@@ -124,10 +124,10 @@ impl Masquerade {
         }
     }
 
-    /// The table, its chain, and the set with its rule.
+    /// Builds the table, its chain, and the set with its rule.
     fn make(&self) -> Vec<Message> {
         let key = Type::address(self.family);
-        // Not what goes to many: 224.0.0.0/4 and ff00::/8.
+        // Multicast is excluded: 224.0.0.0/4 and ff00::/8.
         let many = match self.family {
             Family::V4 => Cidr::new(IpAddr::from([224, 0, 0, 0]), 4),
             Family::V6 => Cidr::new(IpAddr::from([0xff00, 0, 0, 0, 0, 0, 0, 0]), 8),
@@ -136,7 +136,7 @@ impl Masquerade {
         vec![
             message(self.family, NFT_MSG_NEWTABLE, libc::NLM_F_CREATE),
             base_chain(self.family, POSTROUTING),
-            // Must be new: with a set goes one rule.
+            // The set must be new: each set has exactly one rule.
             self.set().make(1, libc::NLM_F_EXCL, key, None),
             rule(self.family, POSTROUTING, &whose, |list| {
                 let list = lookup(list, self.family, &self.set);
@@ -149,7 +149,7 @@ impl Masquerade {
     }
 }
 
-/// Ends the masquerading of an owner whose addresses nobody knows any more.
+/// Stops the masquerading of an owner whose addresses are unknown.
 pub(super) fn remove_owner(socket: &mut Socket, family: Family, owner: &str) -> io::Result<()> {
     for (name, key) in of_owner(socket, family, owner)? {
         let set = Set {
@@ -161,7 +161,7 @@ pub(super) fn remove_owner(socket: &mut Socket, family: Family, owner: &str) -> 
     Ok(())
 }
 
-/// An owner's elements: the names of the sets, and the keys.
+/// Returns an owner's elements: the names of the sets, and the keys.
 pub(super) fn of_owner(
     socket: &mut Socket,
     family: Family,

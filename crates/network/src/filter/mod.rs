@@ -1,12 +1,10 @@
-//! The packet filter: rules, and the ways to get them into the kernel.
+//! The packet filter: rules, and the ways to pass them to the kernel.
 //!
-//! The chains and rules are those the standard plugins make, in the tables
-//! `iptables` works on, so that either implementation removes what the other
-//! made. Where `iptables` is the nf_tables one (or there is none), they are
-//! handed to the kernel directly; where it is the legacy one, to
-//! `iptables-restore`. Pods are masqueraded, and ports are mapped to them, by a
-//! table of our own ([`Masquerade`], [`PortMaps`]) where that can be, lest each
-//! pod cost more than the last.
+//! The chains and rules are those of the standard plugins, in the tables of `iptables`, so that either implementation
+//! removes the rules of the other. If `iptables` is the nf_tables variant (or missing), this module changes the
+//! kernel's rules directly. If it is the legacy variant, the module runs `iptables-restore`. If possible, a table of
+//! our own ([`Masquerade`], [`PortMaps`]) holds masquerading and port mappings. Its cost per pod does not grow with
+//! the number of pods.
 
 mod apply;
 mod error;

@@ -1,4 +1,4 @@
-//! The direct way: nf_tables, by netlink.
+//! Direct changes of nf_tables over netlink.
 
 use std::io;
 
@@ -32,7 +32,7 @@ pub(super) const NFTA_RULE_EXPRESSIONS: u16 = 4;
 const NFTA_RULE_COMPAT: u16 = 5;
 pub(super) const NFTA_RULE_USERDATA: u16 = 7;
 
-/// The chains the kernel itself calls, by table: name, hook, priority.
+/// The base chains, which the kernel calls, by table: name, hook, priority.
 const BASE_CHAINS: [(Table, &str, u32, i32); 7] = [
     (Table::Nat, "PREROUTING", 0, -100),
     (Table::Nat, "INPUT", 1, 100),
@@ -43,16 +43,16 @@ const BASE_CHAINS: [(Table, &str, u32, i32); 7] = [
     (Table::Filter, "OUTPUT", 3, 0),
 ];
 
-/// A rule found in a chain: enough of it to know and to remove it.
+/// A rule found in a chain: the parts needed to identify and remove it.
 #[derive(Debug)]
 pub(super) struct Found {
     handle: u64,
     jump: Option<String>,
-    /// All that the rule compares a part of a packet with.
+    /// All values that the rule compares with a part of a packet.
     pub(super) compared: Vec<Vec<u8>>,
 }
 
-/// One look at, and one change of, a table.
+/// One read and one change of a table.
 pub(super) struct Change<'a> {
     socket: &'a mut Socket,
     family: Family,
@@ -128,7 +128,7 @@ impl<'a> Change<'a> {
                 }
             }
             Step::RemoveChain { chain, jumps_in } => {
-                // Without it there are no jumps to it, which are looked for among all rules.
+                // A missing chain has no jumps to it; the search for jumps would read all rules.
                 if !chain_is_there(self.socket, self.family, self.table, chain)? {
                     return Ok(());
                 }
@@ -139,7 +139,7 @@ impl<'a> Change<'a> {
                         found.iter().filter(|f| f.jump.as_deref() == Some(chain)),
                     );
                 }
-                // First its rules (no handle: all of them), then itself.
+                // First its rules (no handle means all of them), then the chain.
                 self.push(NFT_MSG_DELRULE, 0, |m| m.attr_str(NFTA_RULE_CHAIN, chain));
                 self.push(NFT_MSG_DELCHAIN, 0, |m| m.attr_str(NFTA_CHAIN_NAME, chain));
             }
@@ -152,7 +152,7 @@ impl<'a> Change<'a> {
         Ok(())
     }
 
-    /// Makes the changes; the handles of the rules that were to be told.
+    /// Commits the changes; returns the handles of the rules that were added with an echo.
     pub(super) fn commit(mut self) -> io::Result<Vec<u64>> {
         if self.messages.is_empty() {
             return Ok(Vec::new());
@@ -189,7 +189,7 @@ impl<'a> Change<'a> {
         Ok(handles.collect())
     }
 
-    /// Makes a change of another table with the others.
+    /// Adds a message about another table to the same transaction.
     pub(super) fn also(&mut self, message: Message) {
         self.messages.push(message);
     }
@@ -205,7 +205,7 @@ impl<'a> Change<'a> {
         self.add_rule_with(chain, rule, place);
     }
 
-    /// Adds a rule at a chain's end, whose handle the kernel tells.
+    /// Adds a rule at a chain's end and asks the kernel for its handle.
     pub(super) fn add_told_rule(&mut self, chain: &str, rule: &Rule) {
         self.add_rule_with(chain, rule, libc::NLM_F_APPEND | libc::NLM_F_ECHO);
     }
@@ -231,7 +231,7 @@ impl<'a> Change<'a> {
                 None => message,
             };
             match expression::protocol_of(rule) {
-                // Extensions learn the rule's protocol from here.
+                // x_tables extensions read the rule's protocol from here.
                 Some(protocol) => message.nest(NFTA_RULE_COMPAT, |compat| {
                     compat
                         .attr_be32(1, u32::from(protocol.number()))
@@ -252,7 +252,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Whether a chain is there, and anything leads to it: the kernel counts that with its rules.
+    /// Reports whether a chain exists and any rule jumps to it, by the kernel's use count.
     fn is_reached(&mut self, chain: &str) -> io::Result<bool> {
         let Some(told) = look_for_chain(self.socket, self.family, self.table, chain)? else {
             return Ok(false);
@@ -264,7 +264,7 @@ impl<'a> Change<'a> {
         Ok(uses as usize > self.find(chain)?.len())
     }
 
-    /// A rule of a chain, if it is there.
+    /// Returns a rule of a chain, if it exists.
     pub(super) fn rule(&mut self, chain: &str, handle: u64) -> io::Result<Option<Found>> {
         let message = self
             .message(NFT_MSG_GETRULE, 0)
@@ -278,7 +278,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// The rules of a chain; none if there is no such chain.
+    /// Returns the rules of a chain; an empty list if the chain does not exist.
     pub(super) fn find(&mut self, chain: &str) -> io::Result<Vec<Found>> {
         let message = self
             .message(NFT_MSG_GETRULE, 0)
@@ -298,8 +298,7 @@ impl<'a> Change<'a> {
         let (table, name, hook, priority) = BASE_CHAINS
             .iter()
             .find(|(table, n, ..)| *table == self.kind && *n == name)?;
-        // No policy: a new chain's is to accept, and that of one which is there
-        // already is the administrator's.
+        // No policy: a new chain accepts by default, and an existing chain keeps the administrator's policy.
         let message = self
             .message(NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE)
             .attr_str(NFTA_CHAIN_TABLE, table.name())
@@ -369,7 +368,7 @@ fn chain_is_there(
     Ok(look_for_chain(socket, family, table, chain)?.is_some())
 }
 
-/// What the kernel tells of a chain, if it is there.
+/// Returns the kernel's description of a chain, if it exists.
 fn look_for_chain(
     socket: &mut Socket,
     family: Family,
@@ -386,12 +385,12 @@ fn look_for_chain(
     }
 }
 
-/// A message with its `struct nfgenmsg`.
+/// Creates a message with its `struct nfgenmsg`.
 fn message(family: Family, kind: u16, flags: i32) -> Message {
     Message::new(message_type(kind), flags).fixed(&[family.number(), 0, 0, 0])
 }
 
-/// Makes changes, all or none.
+/// Commits changes: all or none.
 pub(super) fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<()> {
     let Some(last) = changes.len().checked_sub(1) else {
         return Ok(());
@@ -403,7 +402,7 @@ pub(super) fn commit(socket: &mut Socket, changes: Vec<Message>) -> io::Result<(
     socket.transact(batch)
 }
 
-/// The beginning or the end of a transaction.
+/// Creates the message that begins or ends a transaction.
 fn bound(kind: u16) -> Message {
     let [high, low] = NFNL_SUBSYS_NFTABLES.to_be_bytes();
     Message::new(kind, 0).fixed(&[0, 0, high, low])
@@ -413,7 +412,7 @@ pub(super) fn message_type(kind: u16) -> u16 {
     NFNL_SUBSYS_NFTABLES << 8 | kind
 }
 
-/// What a refusal of the kernel's means.
+/// Converts an error of the kernel.
 pub(super) fn failed(error: io::Error) -> FilterError {
     match error.raw_os_error() {
         Some(libc::EEXIST) => FilterError::Exists,

@@ -1,4 +1,4 @@
-//! Rules about an address in a chain of `iptables` that all pods share.
+//! Rules about an address in an `iptables` chain that all pods share.
 //!
 //! ```text
 //! table ip orlop {
@@ -6,9 +6,9 @@
 //! }
 //! ```
 //!
-//! The kernel removes a rule by its handle, and tells the handle when the rule is made: it is noted in a
-//! table of our own, lest the chain be listed for each pod. Where there is no note, or it does not hold any
-//! more because somebody has written the table anew, the chain is listed all the same.
+//! The kernel removes a rule by its handle, which it returns when the rule is created. A table of our own stores the
+//! handle, so that removal need not list the chain. If the note is missing or outdated (another program rewrote the
+//! table), the chain is listed.
 
 use std::io;
 use std::net::IpAddr;
@@ -30,12 +30,12 @@ pub(crate) struct Noted<'a> {
 }
 
 const SET: &str = "forwarded";
-/// Between an owner and the handles.
+/// Separator between owner and handles.
 const RULES: &str = " rules";
 
 impl Noted<'_> {
-    /// Adds rules at the chain's end in place of those about an earlier owner, which a crash has left, after
-    /// steps that make the chain.
+    /// Adds rules at the chain's end, after the steps that create the chain. They replace those of an earlier owner,
+    /// which a crash has left.
     pub(super) fn add(
         &self,
         socket: &mut Socket,
@@ -53,7 +53,7 @@ impl Noted<'_> {
         for rule in rules {
             change.add_told_rule(self.chain, rule);
         }
-        // What is not noted is looked for: this comes first.
+        // This comes first: rules without a note are still found by a search.
         let handles = change.commit()?;
         if let Err(error) = self.take_note(socket, stale.is_some(), &handles) {
             tracing::debug!(
@@ -65,7 +65,7 @@ impl Noted<'_> {
         Ok(())
     }
 
-    /// Removes the rules, unless they are somebody else's by now.
+    /// Removes the rules, unless they belong to another owner by now.
     pub(super) fn remove(&self, socket: &mut Socket) -> io::Result<()> {
         let note = self.note(socket)?;
         if note.as_ref().is_some_and(|note| !self.is_own(note)) {
@@ -79,12 +79,12 @@ impl Noted<'_> {
         change.commit().map(drop)
     }
 
-    /// Whether there is a note of the owner's rules.
+    /// Reports whether a note of the owner's rules exists.
     pub(super) fn stands(&self, socket: &mut Socket) -> io::Result<bool> {
         Ok(self.note(socket)?.is_some_and(|note| self.is_own(&note)))
     }
 
-    /// The step that removes the rules where nothing is noted.
+    /// Returns the step that removes the rules without a note.
     pub(super) fn removal(&self) -> Step {
         Step::RemoveAbout {
             chain: self.chain.to_owned(),
@@ -136,14 +136,14 @@ impl Noted<'_> {
         note(socket)
     }
 
-    /// What is noted of the address.
+    /// Reads the note of the address.
     fn note(&self, socket: &mut Socket) -> io::Result<Option<String>> {
         let comment = match self.set().owner_of(socket, &octets(self.address)) {
-            // A kernel without sets.
+            // This kernel has no sets.
             Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
             comment => comment?,
         };
-        // Without its type, its length, and its end.
+        // Strips the type, the length and the final NUL.
         let text = |comment: Vec<u8>| {
             let text = comment.get(2..).unwrap_or_default();
             String::from_utf8_lossy(text.strip_suffix(&[0]).unwrap_or(text)).into_owned()
@@ -168,7 +168,7 @@ impl Noted<'_> {
     }
 }
 
-/// The handles in a note.
+/// Parses the handles in a note.
 fn handles_in(note: &str) -> impl Iterator<Item = u64> {
     let (_, handles) = note.rsplit_once(RULES).unwrap_or_default();
     handles

@@ -1,5 +1,5 @@
-//! A table of our own, `orlop`, in nf_tables' own terms: what is said there of pods are elements of sets
-//! and maps, each with a comment that says whose it is.
+//! The table `orlop`, in native nf_tables form. Its sets and maps have an element per pod, with a comment that names
+//! the owner.
 
 use std::io;
 
@@ -11,25 +11,25 @@ use super::nftables::{
 use super::rule::Family;
 use crate::netlink::{Attributes, Message, Socket};
 
-/// A set, or a map where its elements have values.
+/// A set, or a map if its elements have values.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Set<'a> {
     pub(super) family: Family,
     pub(super) name: &'a str,
 }
 
-/// An element found: its key, and whose it is.
+/// An element found: its key, and its owner.
 pub(super) type Found = (Vec<u8>, Vec<u8>);
 
-/// What keys or values are made of, as the program `nft` numbers types: several stand in one number,
-/// and each fills whole words.
+/// The type of keys or values, numbered as the program `nft` does. A concatenation packs several types into one
+/// number; each fills whole words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Type {
     number: u32,
     length: u32,
 }
 
-/// The chain where packets leave: its hook and priority are those of [`base_chain`].
+/// The chain for outgoing packets; [`base_chain`] defines its hook and priority.
 pub(super) const POSTROUTING: &str = "postrouting";
 
 const TABLE: &str = "orlop";
@@ -43,7 +43,7 @@ const NFT_MSG_GETSET: u16 = 10;
 const NFT_MSG_NEWSETELEM: u16 = 12;
 const NFT_MSG_GETSETELEM: u16 = 13;
 const NFT_MSG_DELSETELEM: u16 = 14;
-/// The table's name: of tables, chains, rules, sets and lists of elements alike.
+/// The attribute of the table's name: the same for tables, chains, rules, sets and lists of elements.
 const NFTA_TABLE: u16 = 1;
 const NFTA_SET_NAME: u16 = 2;
 const NFTA_SET_FLAGS: u16 = 3;
@@ -60,7 +60,7 @@ const NFTA_SET_ELEM_KEY: u16 = 1;
 const NFTA_SET_ELEM_DATA: u16 = 2;
 const NFTA_SET_ELEM_USERDATA: u16 = 6;
 const NFTA_DATA_VALUE: u16 = 1;
-/// Bits of a number for each type in it.
+/// Number of bits for each type in a concatenation.
 const TYPE_BITS: u32 = 6;
 
 impl Type {
@@ -71,7 +71,7 @@ impl Type {
         Self { number, length }
     }
 
-    /// An address of a family.
+    /// Returns the type of an address of a family.
     pub(super) fn address(family: Family) -> Self {
         match family {
             Family::V4 => Self::new(7, 4),
@@ -79,7 +79,7 @@ impl Type {
         }
     }
 
-    /// This and another after it.
+    /// Returns the concatenation of this type and `next`.
     pub(super) fn then(self, next: Self) -> Self {
         Self {
             number: self.number << TYPE_BITS | next.number,
@@ -89,7 +89,7 @@ impl Type {
 }
 
 impl Set<'_> {
-    /// Makes it; with [`libc::NLM_F_EXCL`] it must be new.
+    /// Builds the message that creates the set; with [`libc::NLM_F_EXCL`] it must be new.
     pub(super) fn make(self, number: u32, flags: i32, key: Type, value: Option<Type>) -> Message {
         let kind = if value.is_some() { NFT_SET_MAP } else { 0 };
         let set = message(self.family, NFT_MSG_NEWSET, libc::NLM_F_CREATE | flags)
@@ -106,7 +106,7 @@ impl Set<'_> {
         }
     }
 
-    /// Adds an owner's elements, none of which may be there: keys, and values in a map.
+    /// Adds elements of an owner, none of which may exist: keys, and values in a map.
     pub(super) fn add<'k>(
         self,
         owner: &str,
@@ -129,14 +129,14 @@ impl Set<'_> {
         })
     }
 
-    /// Removes an element, which must be there.
+    /// Removes an element, which must exist.
     pub(super) fn delete(self, key: &[u8]) -> Message {
         self.list(NFT_MSG_DELSETELEM, 0, |list| {
             list.nest(NFTA_LIST_ELEM, |element| keyed(element, key))
         })
     }
 
-    /// The comment of an element, if it is there.
+    /// Returns the comment of an element, if it exists.
     pub(super) fn owner_of(self, socket: &mut Socket, key: &[u8]) -> io::Result<Option<Vec<u8>>> {
         let wanted = self.list(NFT_MSG_GETSETELEM, 0, |list| {
             list.nest(NFTA_LIST_ELEM, |element| keyed(element, key))
@@ -151,7 +151,7 @@ impl Set<'_> {
         }
     }
 
-    /// All its elements.
+    /// Returns all elements of the set.
     pub(super) fn all(self, socket: &mut Socket) -> io::Result<Vec<Found>> {
         let all =
             message(self.family, NFT_MSG_GETSETELEM, 0).attr_str(NFTA_SET_ELEM_LIST_SET, self.name);
@@ -167,7 +167,7 @@ impl Set<'_> {
     }
 }
 
-/// The names of the sets that begin so.
+/// Lists the sets whose names begin with `prefix`.
 pub(super) fn sets(socket: &mut Socket, family: Family, prefix: &str) -> io::Result<Vec<String>> {
     let sets = match socket.dump(message(family, NFT_MSG_GETSET, 0)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -176,14 +176,14 @@ pub(super) fn sets(socket: &mut Socket, family: Family, prefix: &str) -> io::Res
     let names = sets.iter().filter_map(|(_, body)| {
         let set = Attributes(body.get(4..)?);
         let name = set.text(NFTA_SET_NAME)?;
-        // Older kernels do not filter a dump.
+        // Older kernels do not filter the list.
         (set.text(NFTA_TABLE)? == TABLE && name.starts_with(prefix)).then(|| name.to_owned())
     });
     Ok(names.collect())
 }
 
-/// Where addresses are translated: where packets arrive, are sent by the node itself, or leave. After
-/// what `iptables` has there: what the administrator says comes first.
+/// Builds a NAT base chain for arriving, locally sent or leaving packets. It runs after the chains of `iptables`: the
+/// administrator's rules come first.
 pub(super) fn base_chain(family: Family, name: &str) -> Message {
     let (hook, priority): (u32, i32) = match name {
         "prerouting" => (NF_INET_PRE_ROUTING, -99),
@@ -197,12 +197,12 @@ pub(super) fn base_chain(family: Family, name: &str) -> Message {
         .attr_str(NFTA_CHAIN_TYPE, "nat")
 }
 
-/// Makes a chain; with [`libc::NLM_F_EXCL`] it must be new.
+/// Builds the message that creates a chain; with [`libc::NLM_F_EXCL`] it must be new.
 pub(super) fn chain(family: Family, name: &str, flags: i32) -> Message {
     message(family, NFT_MSG_NEWCHAIN, libc::NLM_F_CREATE | flags).attr_str(NFTA_CHAIN_NAME, name)
 }
 
-/// A rule at a chain's end, with a comment.
+/// Builds a rule at a chain's end, with a comment.
 pub(super) fn rule(
     family: Family,
     chain: &str,
@@ -216,19 +216,19 @@ pub(super) fn rule(
         .attr(NFTA_RULE_USERDATA, &comment_data(comment))
 }
 
-/// Whether what was to be new is there already.
+/// Reports whether an object that should be new already exists.
 pub(super) fn is_there(done: &io::Result<()>) -> bool {
-    // A map's element that leads elsewhere is busy.
+    // The kernel reports EBUSY for an existing map element with another value.
     let there = [libc::EEXIST, libc::EBUSY].map(Some);
     matches!(done, Err(error) if there.contains(&error.raw_os_error()))
 }
 
-/// Whether something is not there.
+/// Reports whether an object does not exist.
 pub(super) fn is_missing(done: &io::Result<()>) -> bool {
     matches!(done, Err(error) if error.kind() == io::ErrorKind::NotFound)
 }
 
-/// A message about the table.
+/// Creates a message about the table.
 pub(super) fn message(family: Family, kind: u16, flags: i32) -> Message {
     Message::new(message_type(kind), flags)
         .fixed(&[family.number(), 0, 0, 0])

@@ -1,8 +1,7 @@
-//! Rules for what a bridge's port may send, in nf_tables' own terms.
+//! Rules for the packets that a bridge's port may send, in native nf_tables form.
 //!
-//! `iptables` sees none of them: a bridge's packets pass tables of their own,
-//! which the plugins fill through the program `nft`. Chains, rules and comments
-//! are named as they name them.
+//! `iptables` does not see them: packets of bridges pass separate tables, which the plugins fill with the program
+//! `nft`. Chains, rules and comments have the names that the plugins use.
 
 use std::io;
 
@@ -16,7 +15,7 @@ use super::nftables::{
 use crate::MacAddress;
 use crate::netlink::{Attributes, Message, Socket};
 
-/// The rules for one port, by their names.
+/// The names of the rules for one port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortGuard {
     chain: String,
@@ -31,18 +30,18 @@ const BASE_CHAIN: &str = "PREROUTING";
 const NFPROTO_BRIDGE: u8 = 7;
 const NF_BR_PRE_ROUTING: u32 = 0;
 const NF_BR_PRI_NAT_DST_BRIDGED: i32 = -300;
-/// The table's name, of tables, chains and rules alike.
+/// The attribute of the table's name: the same for tables, chains and rules.
 const NFTA_TABLE: u16 = 1;
 const NFT_RETURN: u32 = -5_i32 as u32;
 const NF_DROP: u32 = 0;
 const NFT_META_IIFNAME: u32 = 6;
 const NFT_PAYLOAD_LINK_HEADER: u32 = 0;
-/// Where the source is in an Ethernet header.
+/// Offset of the source address in an Ethernet header.
 const ETHER_SOURCE: u32 = 6;
 const IFNAMSIZ: usize = 16;
 
 impl PortGuard {
-    /// The guard of one interface of one container.
+    /// Creates the guard of one interface of one container.
     pub(crate) fn new(identity: &str) -> Self {
         let chain = format!("cni-br-iface-{identity}");
         Self {
@@ -52,7 +51,7 @@ impl PortGuard {
         }
     }
 
-    /// The chain that the port's packets pass.
+    /// Returns the chain that the port's packets pass.
     pub(crate) fn chain(&self) -> &str {
         &self.chain
     }
@@ -63,7 +62,7 @@ impl PortGuard {
         port: &str,
         mac: MacAddress,
     ) -> io::Result<()> {
-        // Left over by a crash, from a port of another name.
+        // Left over from a crash, for a port with another name.
         self.tear_down(socket)?;
         let create = libc::NLM_F_CREATE;
         let base = message(NFT_MSG_NEWCHAIN, create)
@@ -104,7 +103,7 @@ impl PortGuard {
             let rule = message(NFT_MSG_DELRULE, 0).attr_str(NFTA_RULE_CHAIN, BASE_CHAIN);
             changes.push(rule.attr(NFTA_RULE_HANDLE, &handle));
         }
-        // The rules of the first lead to the second.
+        // The rules of the first chain jump to the second.
         for chain in [&self.chain, &self.mac_chain] {
             if is_there(socket, chain)? {
                 changes.push(message(NFT_MSG_DELRULE, 0).attr_str(NFTA_RULE_CHAIN, chain));
@@ -127,7 +126,7 @@ impl PortGuard {
             .attr(NFTA_RULE_USERDATA, &self.comment)
     }
 
-    /// The handles of the rules that send the port's packets here.
+    /// Returns the handles of the rules that send the port's packets to this chain.
     fn handles(&self, socket: &mut Socket) -> io::Result<Vec<Vec<u8>>> {
         let all = message(NFT_MSG_GETRULE, 0).attr_str(NFTA_RULE_CHAIN, BASE_CHAIN);
         let replies = match socket.dump(all) {
@@ -136,7 +135,7 @@ impl PortGuard {
         };
         let own = replies.iter().filter_map(|(_, body)| {
             let rule = Attributes(body.get(4..)?);
-            // Older kernels do not filter a dump.
+            // Older kernels do not filter the list.
             let here = rule.text(NFTA_TABLE)? == TABLE && rule.text(NFTA_RULE_CHAIN)? == BASE_CHAIN;
             let own = here && rule.get(NFTA_RULE_USERDATA)?.starts_with(&self.comment);
             own.then(|| rule.get(NFTA_RULE_HANDLE).map(<[u8]>::to_vec))?
@@ -157,7 +156,7 @@ fn decide(list: Message, code: u32) -> Message {
     verdict(list, |verdict| verdict.attr_be32(1, code))
 }
 
-/// A message about the table.
+/// Creates a message about the table.
 fn message(kind: u16, flags: i32) -> Message {
     Message::new(message_type(kind), flags)
         .fixed(&[NFPROTO_BRIDGE, 0, 0, 0])

@@ -1,4 +1,4 @@
-//! Mapped ports by maps: a packet to a port of the node's is led to a pod by one look into a map.
+//! Port mapping with maps: one map lookup leads a packet from a host port to a pod.
 //!
 //! ```text
 //! table ip orlop {
@@ -22,8 +22,8 @@
 //! }
 //! ```
 //!
-//! What is to come back over the node is in sets, and not in a map of verdicts: with a jump in a new
-//! element the kernel looks through all that the table has.
+//! Sets hold the ports whose answers must return through the node, instead of a map of verdicts: for a new element
+//! with a jump, the kernel would walk the whole table.
 
 use std::io;
 use std::net::IpAddr;
@@ -41,7 +41,7 @@ use crate::cidr::octets;
 use crate::netlink::{Message, Socket};
 use crate::{Cidr, PortMapping, Protocol};
 
-/// Ports of the node's, in one family, that lead to one pod.
+/// Host ports of one family that lead to one pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PortMaps {
     family: Family,
@@ -49,43 +49,43 @@ pub(crate) struct PortMaps {
     ports: Vec<Port>,
 }
 
-/// Whose packets to mapped ports must come back over the node, in the form of its own.
+/// Sources whose packets to mapped ports are masqueraded, so that the answers return through the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Detour<'a> {
     /// The network's name.
     pub(crate) network: &'a str,
-    /// Neighbours: they would answer each other directly.
+    /// Neighbours of the pod, which would otherwise receive its answers directly.
     pub(crate) inside: Cidr,
-    /// Those from anywhere else, too.
+    /// Whether this applies to all other sources, too.
     pub(crate) everyone: bool,
-    /// The bits of a packet's mark that say so.
+    /// The bits of a packet's mark that request masquerading.
     pub(crate) mark: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Port {
     protocol: Protocol,
-    /// The address of the node's; all of them if `None`.
+    /// The node address; all addresses if `None`.
     at: Option<IpAddr>,
     number: u16,
-    /// The pod's.
+    /// The port of the pod.
     to: u16,
 }
 
 const CHAIN: &str = "hostports";
 const MARKS: &str = "hostport-marks";
-/// Where ports of all addresses lead, and those of one address.
+/// The map of ports on all addresses, and the map of ports on one address.
 const MAPS: [&str; 2] = ["hostports", "hostports-at"];
-/// What their sets are named by. All of the second are among those of the first.
+/// Prefixes of the names of their sets. Names with the second prefix also begin with the first.
 const MARKED: [&str; 2] = ["marked-", "marked-at-"];
-/// Digits of the hash in a set's name.
+/// Number of hash digits in a set's name.
 const DIGITS: usize = 16;
-/// An attribute of elements is no longer than 64 kB.
+/// Maximum number of elements per attribute, which is limited to 64 kB.
 const ELEMENTS_AT_ONCE: usize = 256;
 const COMMENT: &str = "mapped ports";
 
 impl PortMaps {
-    /// The ports in one family that an owner, `CONTAINER INTERFACE`, has asked for.
+    /// Creates the mappings of one family for an owner, `CONTAINER INTERFACE`.
     pub(crate) fn new(family: Family, owner: String, mappings: &[PortMapping]) -> Self {
         let mut ports: Vec<Port> = Vec::new();
         for mapping in mappings {
@@ -98,7 +98,7 @@ impl PortMaps {
                 number: mapping.host_port,
                 to: mapping.container_port,
             };
-            // What is asked for first counts.
+            // The first of two conflicting mappings wins.
             if !ports.iter().any(|earlier| earlier.covers(&port)) {
                 ports.push(port);
             }
@@ -110,7 +110,7 @@ impl PortMaps {
         }
     }
 
-    /// Has the ports lead to the pod.
+    /// Maps the ports to the pod.
     pub(super) fn add(
         &self,
         socket: &mut Socket,
@@ -118,7 +118,7 @@ impl PortMaps {
         detour: Option<&Detour<'_>>,
     ) -> io::Result<()> {
         let mut ports: Vec<&Port> = self.ports.iter().collect();
-        // The first pod of a network finds nothing, and one may find what was left.
+        // The first pod of a network finds no table, and a later try can find leftover elements.
         for _ in 0..2 {
             let added = self.insert(socket, &ports, to, detour);
             if is_missing(&added) {
@@ -132,7 +132,7 @@ impl PortMaps {
         self.insert(socket, &ports, to, detour)
     }
 
-    /// Ends that, for those that lead to this owner.
+    /// Removes the mappings that belong to this owner.
     pub(super) fn remove(&self, socket: &mut Socket) -> io::Result<()> {
         let mut own = Vec::new();
         for port in &self.ports {
@@ -143,7 +143,7 @@ impl PortMaps {
         self.delete(socket, &own)
     }
 
-    /// Whether any of them leads to this owner.
+    /// Reports whether any of the ports leads to this owner.
     pub(super) fn any_stands(&self, socket: &mut Socket) -> io::Result<bool> {
         for port in &self.ports {
             if self.stands(socket, port)? {
@@ -153,7 +153,7 @@ impl PortMaps {
         Ok(false)
     }
 
-    /// Whether all of them lead to the owner's pod.
+    /// Reports whether all of the ports lead to the owner's pod.
     pub(super) fn all_stand(&self, socket: &mut Socket) -> io::Result<bool> {
         for port in &self.ports {
             let holder = self.holder(socket, port)?;
@@ -188,8 +188,8 @@ impl PortMaps {
         commit(socket, changes)
     }
 
-    /// Removes what others have left at the ports: a crash, or one who does not know of them. What is left
-    /// to be added is all but what another network of the same pod has: the first one counts.
+    /// Removes leftover elements at the ports, from a crash or from another program. Returns the ports to add: all
+    /// except those that the same pod has on another network, because the first network wins.
     fn take_over(&self, socket: &mut Socket) -> io::Result<Vec<&Port>> {
         let owner = comment_data(&self.owner);
         let mut free = Vec::new();
@@ -203,7 +203,7 @@ impl PortMaps {
         Ok(free)
     }
 
-    /// Removes the ports from the maps and from all sets that have them.
+    /// Removes the ports from the maps and from all sets that contain them.
     fn delete(&self, socket: &mut Socket, ports: &[&Port]) -> io::Result<()> {
         if ports.is_empty() {
             return Ok(());
@@ -234,15 +234,15 @@ impl PortMaps {
         map.owner_of(socket, &port.key())
     }
 
-    /// Whether a comment names this pod, on whichever network.
+    /// Reports whether a comment names this pod, on any network.
     fn is_same_pod(&self, comment: &[u8]) -> bool {
         let pod = self.owner.split_inclusive(' ').next().unwrap_or_default();
-        // After its type and its length.
+        // Skips the type and the length.
         let text = comment.get(2..).unwrap_or_default();
         text.starts_with(pod.as_bytes())
     }
 
-    /// What all ports share, and what those of a network do.
+    /// Creates the shared table, and the sets of the network.
     fn make(&self, socket: &mut Socket, detour: Option<&Detour<'_>>) -> io::Result<()> {
         let shared = commit(socket, self.shared());
         if !is_there(&shared) {
@@ -250,7 +250,7 @@ impl PortMaps {
         }
         let Some(detour) = detour else { return Ok(()) };
         let marks = commit(socket, self.marks(detour));
-        // Another pod was faster.
+        // Another pod created them first.
         if is_there(&marks) { Ok(()) } else { marks }
     }
 
@@ -281,7 +281,7 @@ impl PortMaps {
             map(0),
             map(1),
             chain(family, MARKS, 0),
-            // Must be new: with it go the rules.
+            // The chain must be new, because its rules are added with it.
             chain(family, CHAIN, libc::NLM_F_EXCL),
             rule(family, CHAIN, COMMENT, |list| expression::jump(list, MARKS)),
             lead(1),
@@ -306,7 +306,7 @@ impl PortMaps {
         for kind in 0..MARKED.len() {
             let name = detour.set(kind);
             let key = key_type(family, kind);
-            // Must be new: with a set go its rules.
+            // The set must be new, because its rules are added with it.
             let set = self.set(&name);
             changes.push(set.make(1 + kind as u32, libc::NLM_F_EXCL, key, None));
             changes.extend(sources.iter().map(|from| {
@@ -344,7 +344,7 @@ impl Detour<'_> {
 }
 
 impl Port {
-    /// Which map it is in.
+    /// Returns the index of the port's map.
     fn kind(&self) -> usize {
         usize::from(self.at.is_some())
     }

@@ -1,4 +1,4 @@
-//! Rules as values, and steps that change them.
+//! Rules as values, and the steps that change them.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use aws_lc_rs::digest::{SHA512, digest};
 
 use crate::{Cidr, Protocol};
 
-/// An address family, each with tables of its own.
+/// An address family; each has its own tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Family {
     V4,
@@ -20,7 +20,7 @@ pub(crate) enum Table {
     Filter,
 }
 
-/// What a packet must look like, and what becomes of it.
+/// The conditions of a rule, and its target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) matches: Vec<Match>,
@@ -41,13 +41,13 @@ pub(crate) enum Match {
     ToThisNode,
     /// Bits of the packet's mark.
     Marked(u32),
-    /// The packet belongs to a connection that is known.
+    /// The packet belongs to an established connection.
     Established,
-    /// No condition: for the reader.
+    /// No condition: a comment for people who list the rules.
     Comment(String),
 }
 
-/// What becomes of a packet.
+/// The action of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Target {
     Accept,
@@ -58,27 +58,26 @@ pub(crate) enum Target {
     Mark(u32),
 }
 
-/// A change of a table; several are made at once or not at all.
+/// One step of a table change; all steps apply at once or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Makes a chain, which must not be there yet.
+    /// Creates a chain, which must not exist.
     NewChain(String),
-    /// Makes a chain unless it is there.
+    /// Creates a chain unless it exists.
     Chain(String),
     /// Adds a rule at a chain's end.
     Append(String, Rule),
-    /// Adds a rule to a chain that has none.
+    /// Adds a rule to a chain that has no rules.
     OnlyRule(String, Rule),
-    /// Adds a jump at a chain's end (or its beginning), unless the chain has a
-    /// jump to the same target.
+    /// Adds a jump at a chain's end (or its beginning), unless the chain already jumps to the same target.
     JumpOnce {
         chain: String,
         rule: Rule,
         first: bool,
     },
-    /// Adds a jump at a chain's beginning, unless something leads to its target already.
+    /// Adds a jump at a chain's beginning, unless any rule already jumps to its target.
     Reach { chain: String, rule: Rule },
-    /// Removes a chain and the jumps to it in other chains, if it is there.
+    /// Removes a chain and the jumps to it in other chains, if it exists.
     RemoveChain {
         chain: String,
         jumps_in: Vec<String>,
@@ -87,18 +86,18 @@ pub(crate) enum Step {
     RemoveAbout { chain: String, address: IpAddr },
 }
 
-/// The limit of `iptables`.
+/// Maximum length of a chain name in `iptables`.
 const MAX_CHAIN_NAME: usize = 28;
 
-/// The name of a chain of one container's, as all implementations derive it.
+/// Returns the name of a container's chain, as all CNI implementations derive it.
 pub(crate) fn chain_name(prefix: &str, network: &str, container_id: &str) -> String {
     let mut name = hash_name(&format!("CNI-{prefix}"), network, container_id);
     name.truncate(MAX_CHAIN_NAME);
     name
 }
 
-/// A name of one container's on one network, as all implementations derive
-/// them: to be cut to the length that fits.
+/// Returns a container's name on a network, as all CNI implementations derive it. Callers cut it to the length that
+/// fits.
 pub(crate) fn hash_name(prefix: &str, network: &str, container_id: &str) -> String {
     let digest = digest(&SHA512, format!("{network}{container_id}").as_bytes());
     format!("{prefix}{}", orlop_text::hex::encode(digest.as_ref()))
@@ -138,7 +137,7 @@ impl Rule {
         }
     }
 
-    /// The rule in the language of `iptables-restore`.
+    /// Returns the rule in the syntax of `iptables-restore`.
     pub(crate) fn to_text(&self) -> String {
         let mut words: Vec<String> = self.matches.iter().map(Match::to_text).collect();
         words.push(match &self.target {
@@ -192,7 +191,7 @@ mod tests {
 
     #[test]
     fn chains_are_named_as_the_plugins_name_them() {
-        // As seen in the output of the plugins of version 1.1.1.
+        // Taken from the output of the plugins of version 1.1.1.
         assert_eq!(
             chain_name("", "net1", "abc123"),
             "CNI-2f87150385ce5583fe68629c"

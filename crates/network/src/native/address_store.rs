@@ -1,5 +1,4 @@
-//! A network's directory of reserved addresses: a file for each, named by the
-//! address, holding whose it is.
+//! A network's directory of reserved addresses: one file per address, named by the address, with the owner inside.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -14,7 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::error::NativeError;
 
-/// The directory, locked against all who use it.
+/// The directory, locked against all other users.
 pub(super) struct Store {
     dir: PathBuf,
     owners: Owners,
@@ -24,11 +23,11 @@ pub(super) struct Store {
 /// Container and interface by address; files of old versions name no interface.
 type Owners = BTreeMap<IpAddr, (String, String)>;
 
-/// What was in a directory when it was let go, and when that was: as long as
-/// nobody else changes it, its files need not all be read again.
+/// The contents of each directory at its release, with the time of its last change. If no other program changed it,
+/// its files need not be read again.
 static KNOWN: Mutex<BTreeMap<PathBuf, (Changed, Owners)>> = Mutex::new(BTreeMap::new());
 
-/// When a directory last changed, in seconds and nanoseconds, and which it is.
+/// Time of a directory's last change, in seconds and nanoseconds, and its inode.
 type Changed = (i64, i64, u64);
 
 impl Store {
@@ -61,7 +60,7 @@ impl Store {
         })
     }
 
-    /// Takes an address; `false` if somebody has it.
+    /// Reserves an address; returns `false` if it is taken.
     pub(super) fn reserve(
         &mut self,
         id: &str,
@@ -73,8 +72,8 @@ impl Store {
             return Ok(false);
         }
         let path = self.path(address);
-        // Named when it is whole: a file cut short would have no owner, and
-        // hold its address for ever.
+        // The file gets its name when it is complete. A torn file would have no owner, and would block its address
+        // for ever.
         let reserved = format!("{id}\r\n{if_name}");
         match orlop_fs::write_new_file(&path, 0o644, Outlives::Kill, reserved.as_bytes()) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -84,7 +83,7 @@ impl Store {
         }
         self.owners
             .insert(address, (id.to_owned(), if_name.to_owned()));
-        // Only the order suffers without it.
+        // A failure here only affects the order of addresses.
         let _ = std::fs::write(self.last_reserved_file(range_set), address.to_string());
         Ok(true)
     }
@@ -100,7 +99,7 @@ impl Store {
         }
     }
 
-    /// The addresses of an attachment.
+    /// Returns the addresses of an attachment.
     pub(super) fn held_by(&self, id: &str, if_name: &str) -> Vec<IpAddr> {
         let of = |wanted: &str| {
             self.owners
@@ -113,7 +112,7 @@ impl Store {
         if held.is_empty() { of("") } else { held }
     }
 
-    /// All addresses: whose they are, and on which interface.
+    /// Returns all addresses with their container and interface.
     pub(super) fn all(&self) -> Vec<(IpAddr, String, String)> {
         let owned = self.owners.iter();
         owned
@@ -121,7 +120,7 @@ impl Store {
             .collect()
     }
 
-    /// The address given last from a range set.
+    /// Returns the last address given from a range set.
     pub(super) fn last_reserved(&self, range_set: usize) -> Option<IpAddr> {
         let text =
             orlop_fs::read_text(self.last_reserved_file(range_set), orlop_fs::SMALL_FILE).ok()?;
@@ -147,8 +146,8 @@ impl Drop for Store {
     }
 }
 
-/// Reads all reservations and takes away those that a power cut has emptied: they name nobody who
-/// could release them, and whoever writes one holds the lock.
+/// Reads all reservations, and removes those that a power cut has emptied. Nobody could release them, because they
+/// name no owner; the lock excludes a writer.
 fn read_all(dir: &Path) -> io::Result<Owners> {
     let mut owners = Owners::new();
     orlop_fs::remove_drafts(dir)?;
@@ -160,8 +159,7 @@ fn read_all(dir: &Path) -> io::Result<Owners> {
         let Ok(text) = orlop_fs::read_text(entry.path(), orlop_fs::SMALL_FILE) else {
             continue;
         };
-        // An identity, and an interface on a second line. File systems fill up with zeros what
-        // they have lost.
+        // A container ID, and an interface on a second line. File systems fill lost data with zeros.
         let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
         let mut lines = text.lines().map(|line| line.trim().to_owned());
         let id = lines.next().unwrap_or_default();
@@ -198,7 +196,7 @@ mod tests {
             "a\r\neth0"
         );
 
-        // A later change has a later time.
+        // Ensures that a later change has a later time.
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::fs::write(network.join("10.0.0.3"), "other\r\neth1").unwrap();
         std::fs::remove_file(network.join("10.0.0.2")).unwrap();

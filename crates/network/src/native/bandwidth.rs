@@ -1,4 +1,4 @@
-//! `bandwidth`: limits on a pod's traffic.
+//! `bandwidth`: traffic limits of a pod.
 
 use std::io;
 use std::os::fd::AsFd as _;
@@ -28,7 +28,7 @@ struct RuntimeConf {
     bandwidth: Option<Bandwidth>,
 }
 
-/// The kernel's limit for an interface's name.
+/// Maximum length of an interface name in the kernel.
 const MAX_NAME: usize = 15;
 
 pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
@@ -71,13 +71,13 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     let mut rtnl = Rtnl::open().map_err(NativeError::system(action))?;
     let host = node_end(&mut rtnl, call, &result)?;
     if limits.ingress_rate > 0 {
-        // Towards the pod is out of the node's end.
+        // Traffic to the pod leaves through the node's end of the pair.
         let bucket = TokenBucket::from_bits(limits.ingress_rate, limits.ingress_burst);
         rtnl.limit_rate(host.index, bucket)
             .map_err(NativeError::system(action))?;
     }
     if limits.egress_rate > 0 {
-        // Only sending can be limited: what the pod sends makes a detour.
+        // Only sending can be limited: traffic from the pod takes a detour through another interface.
         let name = detour_name(call);
         match rtnl.create_plain(&name, "ifb", host.mtu) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -106,7 +106,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
 fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     let action = "remove the pod's bandwidth limit";
     let mut rtnl = Rtnl::open().map_err(NativeError::system(action))?;
-    // The limit itself goes with the pod's interface.
+    // The limit itself disappears with the pod's interface.
     let detour = rtnl
         .link_by_name(&detour_name(call))
         .map_err(NativeError::system(action))?;
@@ -116,7 +116,7 @@ fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     }
 }
 
-/// Deletes the detour on a thread of its own: that takes the kernel 20 ms.
+/// Deletes the detour on a separate thread: the kernel takes 20 ms.
 fn delete_aside(mut rtnl: Rtnl, index: u32) -> io::Result<()> {
     let work = move || {
         if let Err(error) = rtnl.delete_link(index) {
@@ -162,7 +162,7 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// The node's end of the pod's interface, which must be one the chain made.
+/// Returns the node's end of the pod's interface, which the chain must have created.
 fn node_end(rtnl: &mut Rtnl, call: &Call<'_>, result: &CniResult) -> Result<Link, NativeError> {
     let namespace = call.open_netns()?;
     let action = "find the host end of the pod's interface";

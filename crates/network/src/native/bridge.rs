@@ -1,4 +1,4 @@
-//! `bridge`: a pod on a bridge of the node's.
+//! `bridge`: connects a pod to a bridge of the node.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::error::NativeError;
 use crate::netlink::{BridgePort, Link, Probing, Rtnl};
 use crate::{Cidr, MacAddress};
 
-/// Waits for the bridge's port to come up; it usually is up at once.
+/// Delays while the bridge's port comes up; it usually is up at once.
 const PORT_WAITS_MS: [u64; 8] = [0, 1, 2, 5, 50, 500, 1000, 1000];
 
 pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
@@ -43,7 +43,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     };
     let veth = Veth::create(&mut rtnl, &namespace, call, &plan)?;
     set_up_port(&mut rtnl, &veth, &bridge, &conf)?;
-    // The pod's end is still down: nothing was sent before this.
+    // The pod's end is still down: it has not sent anything yet.
     vlans.apply(&mut rtnl, &veth.host)?;
     let guard = conf
         .mac_spoof_check
@@ -70,7 +70,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     };
     let how = How {
         probing,
-        // Others may know the IPv4 address by another Ethernet address.
+        // Neighbours may have cached another Ethernet address for the IPv4 address.
         announced: asked.is_some(),
     };
     pod_interface::configure(&namespace, call, &result, how, |_, _| Ok(()))?;
@@ -100,7 +100,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
         masquerade::set_up(call, &addresses)?;
     }
     wait_for_port(&mut rtnl, &veth)?;
-    // A bridge of somebody else's making may follow its ports' addresses.
+    // A bridge that an administrator created may follow its ports' addresses.
     if let Some(bridge) = bridge_device::find(&mut rtnl, &conf.bridge)? {
         result.interfaces[0].mac = bridge.mac_text();
     }
@@ -124,7 +124,7 @@ fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     if conf.ip_masq {
         masquerade::tear_down(call)?;
     }
-    // Last: nobody else gets the addresses while any of the above stands.
+    // Last step: the addresses stay reserved while anything above exists.
     ipam::delete(call)
 }
 
@@ -168,13 +168,13 @@ fn status(call: &Call<'_>) -> Result<(), NativeError> {
     let conf = BridgeConf::read(call)?;
     Vlans::read(&conf.vlan)?;
     let mut rtnl = Rtnl::open().map_err(NativeError::system("open a netlink socket"))?;
-    // Something else of its name is in the way.
+    // Another kind of interface with that name is an error.
     bridge_device::find(&mut rtnl, &conf.bridge)?;
     ipam::other(call)
 }
 
-/// Ties the addresses to the pod's interface, and fills in their gateways and
-/// the default routes; the gateways, if the bridge is to have them.
+/// Assigns the addresses to the pod's interface, and fills in their gateways and the default routes. Returns the
+/// gateways that the bridge should have.
 fn add_gateways(result: &mut CniResult, conf: &BridgeConf) -> Vec<Cidr> {
     let mut gateways = Vec::new();
     let mut routed = [false; 2];
@@ -205,7 +205,7 @@ fn add_gateways(result: &mut CniResult, conf: &BridgeConf) -> Vec<Cidr> {
     gateways
 }
 
-/// The Ethernet address that goes with the pod's first IPv4 address.
+/// Returns the Ethernet address for the pod's first IPv4 address.
 fn mac_of(addresses: &CniResult) -> Option<MacAddress> {
     let mut all = addresses.ips.iter().map(|ip| ip.address.address());
     all.find_map(|address| match address {

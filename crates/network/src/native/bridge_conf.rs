@@ -71,12 +71,12 @@ impl BridgeConf {
         Ok(conf)
     }
 
-    /// The MTU, the kernel's default if `None`.
+    /// Returns the MTU; the kernel's default if `None`.
     pub(super) fn mtu(&self) -> Option<u32> {
         (self.mtu != 0).then_some(self.mtu)
     }
 
-    /// The pod's Ethernet address, if one is asked for; the last way to ask wins.
+    /// Returns the requested Ethernet address of the pod, if any; the last source wins.
     pub(super) fn mac(&self, call: &Call<'_>) -> Result<Option<MacAddress>, NativeError> {
         let asked = [
             self.runtime.mac.as_str(),

@@ -1,4 +1,4 @@
-//! The bridge itself, and its address as the pods' gateway.
+//! The bridge device, and its address as the pods' gateway.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use crate::error::NativeError;
 use crate::netlink::{Link, NewBridge, Rtnl};
 use crate::{Cidr, MacAddress};
 
-/// The bridge, made if it is not there.
+/// Returns the bridge; creates it if it does not exist.
 pub(super) fn ensure(
     rtnl: &mut Rtnl,
     conf: &BridgeConf,
@@ -26,7 +26,7 @@ pub(super) fn ensure(
                 .map_err(NativeError::system(action()))?;
         }
         if vlan_filtering && !link.vlan_filtering {
-            // Not changed: what else is on it may rely on that.
+            // The setting stays: other users of the bridge may rely on it.
             tracing::warn!(
                 bridge = name,
                 "this bridge ignores VLAN tags; pods are not separated by VLAN"
@@ -42,14 +42,14 @@ pub(super) fn ensure(
         vlan_filtering,
     };
     match rtnl.create_bridge(&bridge) {
-        // Another pod was faster.
+        // Another pod created it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         done => done.map_err(|error| bridge_vlan::unsupported(error, &action()))?,
     }
     let link = find(rtnl, name)?.ok_or_else(|| {
         NativeError::Conflict(format!("another program removed the bridge {name}"))
     })?;
-    // The node takes no advice from pods about its routes.
+    // The node does not accept router advertisements from pods.
     sysctl::try_set(&format!("net/ipv6/conf/{name}/accept_ra"), "0");
     let mut flags = libc::IFF_UP;
     if conf.promisc_mode {
@@ -60,7 +60,7 @@ pub(super) fn ensure(
     Ok(link)
 }
 
-/// The bridge, if it is there; something else of its name is an error.
+/// Returns the bridge, if it exists; another kind of interface with that name is an error.
 pub(super) fn find(rtnl: &mut Rtnl, name: &str) -> Result<Option<Link>, NativeError> {
     let link = rtnl
         .link_by_name(name)
@@ -73,7 +73,7 @@ pub(super) fn find(rtnl: &mut Rtnl, name: &str) -> Result<Option<Link>, NativeEr
     }
 }
 
-/// Gives the bridge a gateway's address.
+/// Assigns a gateway's address to the bridge.
 pub(super) fn ensure_address(
     rtnl: &mut Rtnl,
     bridge: &Link,
@@ -92,7 +92,7 @@ pub(super) fn ensure_address(
         if other.is_ipv4() != address.is_ipv4() {
             continue;
         }
-        // A bridge has one IPv4 address; IPv6 ones must not overlap.
+        // A bridge has one IPv4 address; its IPv6 addresses must not overlap.
         let overlap = other.contains(address.address()) || address.contains(other.address());
         if !address.is_ipv4() && !overlap {
             continue;
@@ -106,11 +106,11 @@ pub(super) fn ensure_address(
             .map_err(NativeError::system(action()))?;
     }
     match rtnl.add_address(bridge.index, address) {
-        // Another pod was faster.
+        // Another pod added it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         done => done.map_err(NativeError::system(action()))?,
     }
-    // An address set by hand stays, whichever interfaces come and go.
+    // A fixed address stays when interfaces join or leave the bridge.
     if let Some(mac) = bridge.mac {
         rtnl.set_mac(bridge.index, mac)
             .map_err(NativeError::system(action()))?;

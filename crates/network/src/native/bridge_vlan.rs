@@ -1,5 +1,4 @@
-//! VLANs on a bridge: what a pod's port carries, and the node's own interface
-//! in the pods' VLAN.
+//! VLANs on a bridge: the VLANs of a pod's port, and the node's own interface in the pods' VLAN.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -13,7 +12,7 @@ use crate::error::NativeError;
 use crate::netlink::{Link, NewVeth, PortVlan, Rtnl, VlanId};
 use crate::{InterfaceName, MacAddress};
 
-/// The plugin's keys about VLANs.
+/// The plugin's configuration keys about VLANs.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct VlanConf {
@@ -25,7 +24,7 @@ pub(super) struct VlanConf {
     preserve_default_vlan: bool,
 }
 
-/// One VLAN of a trunk, or a run of them.
+/// One VLAN of a trunk, or a range of them.
 #[derive(Debug, Deserialize)]
 struct Trunk {
     #[serde(default, rename = "minID")]
@@ -42,7 +41,7 @@ pub(super) struct Vlans {
     /// The pod's own VLAN.
     pub(super) own: Option<VlanId>,
     trunk: BTreeSet<VlanId>,
-    /// Whether the bridge looks at tags.
+    /// Whether the bridge filters by VLAN tags.
     pub(super) filtering: bool,
     keep_default: bool,
 }
@@ -69,7 +68,7 @@ impl Vlans {
         })
     }
 
-    /// Has a bridge's port carry them, and no others unless they are to stay.
+    /// Assigns the VLANs to a bridge's port; removes all others unless they should stay.
     pub(super) fn apply(&self, rtnl: &mut Rtnl, port: &Port) -> Result<(), NativeError> {
         let mut wanted: Vec<_> = self.own.map(PortVlan::Native).into_iter().collect();
         let tagged = self.trunk.iter().copied();
@@ -78,7 +77,7 @@ impl Vlans {
             return Ok(());
         }
         if self.own.is_none() {
-            // Without a VLAN of its own a trunk's packets without a tag belong to this one.
+            // On a trunk without an own VLAN, untagged packets belong to this one.
             wanted.push(PortVlan::Native(VlanId::DEFAULT));
         }
         let mut change = || {
@@ -91,10 +90,9 @@ impl Vlans {
         change().map_err(|error| unsupported(error, &format!("set the VLANs of {}", port.name)))
     }
 
-    /// The node's interface in the pod's VLAN, which has the gateways'
-    /// addresses: `BRIDGE.NUMBER`, one end of a pair whose other end is a port
-    /// of the bridge. Made if it is not there, and finished if an earlier
-    /// attempt was cut short.
+    /// Returns the node's interface in the pod's VLAN, `BRIDGE.NUMBER`, which has the gateways' addresses. It is one
+    /// end of a pair whose other end is a port of the bridge. The function creates it if missing, and completes an
+    /// interrupted attempt.
     pub(super) fn gateway(
         &self,
         rtnl: &mut Rtnl,
@@ -117,7 +115,7 @@ impl Vlans {
             link
         } else {
             match make_pair(rtnl, bridge, &name) {
-                // Another pod was faster.
+                // Another pod created it first.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 done => done.map_err(NativeError::system(action.clone()))?,
             }
@@ -139,7 +137,7 @@ impl Vlans {
     ) -> io::Result<()> {
         let port = match gateway.peer {
             Some(peer) if gateway.kind == "veth" => rtnl.link_by_index(peer)?,
-            // The administrator's own making, which is taken as it is.
+            // The administrator created the interface; it stays as it is.
             _ => None,
         };
         if let Some(port) = port.filter(|port| port.master == Some(bridge.index)) {
@@ -203,7 +201,7 @@ fn make_pair(rtnl: &mut Rtnl, bridge: &Link, name: &str) -> io::Result<()> {
     .map(drop)
 }
 
-/// What a refusal of the kernel's about VLANs means.
+/// Converts the kernel's error about VLANs.
 pub(super) fn unsupported(error: io::Error, action: &str) -> NativeError {
     if error.raw_os_error() == Some(libc::EOPNOTSUPP) {
         return NativeError::Unsupported(format!(

@@ -1,4 +1,4 @@
-//! The arguments of a call to a built-in plugin.
+//! Arguments of a call to a built-in plugin.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::cni::{CniResult, SpecVersion, Verb};
 use crate::error::NativeError;
 
-/// What a plugin is told: the same as its program would be.
+/// The arguments of a plugin: the same as for its program.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) verb: Verb,
@@ -24,17 +24,17 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// Whose a rule or an element is. A pod may be on a network twice.
+    /// Returns the owner of a rule or an element. A pod may be on a network twice.
     pub(crate) fn owner(&self) -> String {
         format!("{} {}", self.container_id, self.if_name)
     }
 
-    /// The plugin's configuration in its own terms.
+    /// Parses the plugin's configuration.
     pub(crate) fn conf<T: DeserializeOwned>(&self) -> Result<T, NativeError> {
         T::deserialize(self.conf).map_err(|error| NativeError::Config(error.to_string()))
     }
 
-    /// The result of the plugin before this one.
+    /// Returns the result of the previous plugin.
     pub(crate) fn previous(&self) -> Result<Option<CniResult>, NativeError> {
         self.conf
             .get("prevResult")
@@ -45,14 +45,13 @@ impl Call<'_> {
             })
     }
 
-    /// The result of the plugin before this one, without which a chained
-    /// plugin has nothing to work on.
+    /// Returns the result of the previous plugin, which a chained plugin requires.
     pub(crate) fn required_previous(&self) -> Result<CniResult, NativeError> {
         self.previous()?
             .ok_or_else(|| NativeError::Config("must be called as chained plugin".to_owned()))
     }
 
-    /// The pod's namespace, which ADD and CHECK need.
+    /// Opens the pod's namespace, which ADD and CHECK require.
     pub(crate) fn open_netns(&self) -> Result<File, NativeError> {
         let path = self
             .netns
@@ -63,7 +62,7 @@ impl Call<'_> {
         )))
     }
 
-    /// The pod's namespace, if it still is there.
+    /// Opens the pod's namespace, if it still exists.
     pub(crate) fn netns_if_there(&self) -> Result<Option<File>, NativeError> {
         let Some(path) = self.netns else {
             return Ok(None);
@@ -78,7 +77,7 @@ impl Call<'_> {
         }
     }
 
-    /// The value of a key in `CNI_ARGS`, whatever its case.
+    /// Returns the value of a key in `CNI_ARGS`, ignoring case.
     pub(crate) fn arg(&self, key: &str) -> Option<&str> {
         self.args
             .split(';')

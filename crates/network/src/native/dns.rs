@@ -8,15 +8,15 @@ use super::call::Call;
 use crate::cni::Dns;
 use crate::error::NativeError;
 
-/// The settings in a plugin's own configuration, which override those of its
-/// address plugin; `None`: it has none.
+/// Returns the DNS settings in a plugin's own configuration, which override those of its address plugin; `None` if it
+/// has none.
 pub(super) fn configured(call: &Call<'_>) -> Option<Dns> {
     let dns = call.conf.get("dns")?;
     let dns = Dns::deserialize(dns).ok()?;
     (!dns.is_empty()).then_some(dns)
 }
 
-/// The settings in a file in the form of `/etc/resolv.conf`.
+/// Reads the settings from a file in the form of `/etc/resolv.conf`.
 pub(super) fn read_resolv_conf(path: &Path) -> Result<Dns, NativeError> {
     let text = orlop_fs::read_text(path, orlop_fs::SMALL_FILE)
         .map_err(NativeError::system(format!("read {}", path.display())))?;

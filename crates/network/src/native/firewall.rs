@@ -1,5 +1,4 @@
-//! `firewall`: packets from and to pods are let through, whatever the node's
-//! own policy for forwarding.
+//! `firewall`: accepts packets from and to pods, whatever the node's forwarding policy.
 
 use std::net::IpAddr;
 
@@ -49,7 +48,7 @@ pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
     }
 }
 
-/// Whether any of the pod's rules are noted where the plugin's program does not look.
+/// Reports whether any of the pod's rules have a note, which the plugin's program does not read.
 pub(super) fn is_noted(call: &Call<'_>) -> bool {
     let Ok(Some(result)) = call.previous() else {
         return false;
@@ -71,7 +70,7 @@ fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// The chains, and the ways to them.
+/// Builds the steps that create the chains and the jumps to them.
 fn frame(call: &Call<'_>) -> Result<Vec<Step>, NativeError> {
     let conf: Conf = call.conf()?;
     let admin = match conf.iptables_admin_chain_name.as_str() {
@@ -99,7 +98,7 @@ fn frame(call: &Call<'_>) -> Result<Vec<Step>, NativeError> {
     ])
 }
 
-/// What lets an address's packets through, and the answers to them.
+/// Returns the rules that accept packets from an address, and the answers to them.
 fn rules(address: IpAddr) -> [Rule; 2] {
     let host = Cidr::host(address);
     [

@@ -1,5 +1,4 @@
-//! `host-local`: addresses reserved by files in a directory, the same files
-//! under the same lock as the plugin's program.
+//! `host-local`: reserves addresses with files in a directory, with the same files and lock as the plugin's program.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -28,7 +27,7 @@ struct Conf {
 struct IpamConf {
     #[serde(default)]
     ranges: Vec<Vec<RangeConf>>,
-    /// The older form: one range, beside the other keys.
+    /// The older form: one range among the other keys.
     #[serde(default)]
     subnet: Option<Cidr>,
     #[serde(default)]
@@ -113,13 +112,13 @@ pub(super) fn check(call: &Call<'_>) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// Whether the configuration can be used. That no address is left is no
-/// failure of the node's: its pods go on, and new ones are told.
+/// Reports whether the configuration can be used. Exhausted addresses do not make the node unready: its pods keep
+/// running, and new ones get an error.
 pub(super) fn status(call: &Call<'_>) -> Result<(), NativeError> {
     range_sets(&call.conf()?).map(drop)
 }
 
-/// Releases the addresses of all attachments but the valid ones.
+/// Releases the addresses of all attachments except the valid ones.
 pub(super) fn collect(call: &Call<'_>, valid: &[(String, String)]) -> Result<(), NativeError> {
     let conf: Conf = call.conf()?;
     let mut store = open(call, &conf)?;
@@ -176,7 +175,7 @@ fn give(
     )))
 }
 
-/// Takes one address that was asked for.
+/// Reserves one requested address.
 fn take<'a>(
     call: &Call<'_>,
     store: &mut Store,
@@ -263,14 +262,14 @@ fn range_sets(conf: &Conf) -> Result<Vec<RangeSet>, NativeError> {
     Ok(sets)
 }
 
-/// The addresses asked for, by whichever way.
+/// Returns the requested addresses from all sources.
 fn requested(call: &Call<'_>, conf: &Conf) -> Result<Vec<IpAddr>, NativeError> {
     call.arg("IP")
         .into_iter()
         .chain(conf.args.cni.ips.iter().map(String::as_str))
         .chain(conf.runtime.ips.iter().map(String::as_str))
         .map(|text| {
-            // With or without a prefix, which is the range's anyway.
+            // The prefix is optional and ignored: the range determines it.
             let address = text.split('/').next().unwrap_or_default();
             address
                 .parse()

@@ -1,4 +1,4 @@
-//! Address plugins, called by the plugins that make interfaces.
+//! Address plugins, which the interface plugins call.
 
 use serde_json::Value;
 
@@ -36,13 +36,13 @@ impl IpamKind {
     }
 }
 
-/// Addresses for a pod; given back when this is dropped before [`Self::keep`].
+/// Addresses for a pod; released on drop before [`Self::keep`].
 pub(super) struct Lease<'a> {
     call: &'a Call<'a>,
     kept: bool,
 }
 
-/// Has the configured plugin give addresses.
+/// Requests addresses from the configured plugin.
 pub(super) fn add<'a>(call: &'a Call<'a>) -> Result<(Lease<'a>, CniResult), NativeError> {
     let result = match IpamKind::of(call)? {
         IpamKind::HostLocal => host_local::add(call)?,
@@ -73,7 +73,7 @@ impl Drop for Lease<'_> {
     }
 }
 
-/// Has the configured plugin take its addresses back.
+/// Returns the addresses to the configured plugin.
 pub(super) fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     match IpamKind::of(call)? {
         IpamKind::HostLocal => host_local::delete(call),
@@ -81,7 +81,7 @@ pub(super) fn delete(call: &Call<'_>) -> Result<(), NativeError> {
     }
 }
 
-/// CHECK, STATUS and GC, which change nothing of the pod's.
+/// Runs CHECK, STATUS and GC, which do not change the pod's addresses.
 pub(super) fn other(call: &Call<'_>) -> Result<(), NativeError> {
     match (IpamKind::of(call)?, call.verb) {
         (IpamKind::HostLocal, Verb::Check) => host_local::check(call),
@@ -92,7 +92,7 @@ pub(super) fn other(call: &Call<'_>) -> Result<(), NativeError> {
     }
 }
 
-/// The attachments GC must leave alone. Without the list nothing is garbage.
+/// Returns the attachments that GC must keep. Without the list nothing is garbage.
 fn valid_attachments(call: &Call<'_>) -> Result<Vec<(String, String)>, NativeError> {
     let list = call
         .conf

@@ -19,7 +19,7 @@ pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
             check(call)?;
             Ok(None)
         }
-        // The namespace takes its interface with it.
+        // The kernel removes the interface with its namespace.
         Verb::Del | Verb::Status | Verb::Gc => Ok(None),
     }
 }

@@ -1,28 +1,28 @@
-//! A bridge's port lets through only what bears the pod's own Ethernet address.
+//! MAC spoofing check: a bridge's port accepts only packets from the pod's own Ethernet address.
 
 use super::call::Call;
 use super::veth::Veth;
 use crate::error::NativeError;
 use crate::filter::{self, PortGuard};
 
-/// Rules just made; removed again when dropped before [`Self::keep`].
+/// New rules; removed on drop before [`Self::keep`].
 pub(super) struct Prevention<'a> {
     call: &'a Call<'a>,
     kept: bool,
 }
 
-/// Drops what the pod sends under another Ethernet address than its own.
+/// Drops packets that the pod sends from another Ethernet address than its own.
 pub(super) fn prevent<'a>(call: &'a Call<'a>, veth: &Veth) -> Result<Prevention<'a>, NativeError> {
     filter::guard_port(&guard(call), &veth.host.name, veth.pod_mac)?;
     Ok(Prevention { call, kept: false })
 }
 
-/// Removes what [`prevent`] made, if it is there.
+/// Removes the rules of [`prevent`], if they exist.
 pub(super) fn permit(call: &Call<'_>) -> Result<(), NativeError> {
     Ok(filter::unguard_port(&guard(call))?)
 }
 
-/// Whether what [`prevent`] made is there.
+/// Verifies that the rules of [`prevent`] exist.
 pub(super) fn verify(call: &Call<'_>) -> Result<(), NativeError> {
     let guard = guard(call);
     if filter::port_is_guarded(&guard)? {
@@ -50,7 +50,7 @@ impl Drop for Prevention<'_> {
     }
 }
 
-/// Named as the plugin names it, so that either removes what the other made.
+/// Uses the plugin's names, so that either implementation removes the rules of the other.
 fn guard(call: &Call<'_>) -> PortGuard {
     PortGuard::new(&format!("{}-{}", call.container_id, call.if_name))
 }

@@ -1,5 +1,5 @@
-//! Pods' packets to the outside under the node's address: by a set of the network's pods, or, where
-//! that cannot be or is not wanted, by a chain for each as `iptables` shows it.
+//! Masquerading of pod traffic: with a set of the network's pods, or with one chain per pod as `iptables` shows it if
+//! sets are unsupported or not wanted.
 
 use std::net::IpAddr;
 
@@ -15,15 +15,14 @@ const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 /// The key by which a network chooses between `iptables` and `nftables`.
 const BACKEND: &str = "ipMasqBackend";
 
-/// Where the jump to a pod's own chain is.
+/// The chain with the jump to a pod's own chain.
 const FROM: &str = "POSTROUTING";
 
-/// The one chain that masquerades. In every pod's own chain the rule would
-/// make the next pod wait: the kernel makes no target of this kind before it
-/// has got rid of those removed last, which takes 20 ms.
+/// The only chain with a masquerade target. With the target in every pod's own chain, the next pod would have to
+/// wait: before it creates such a target, the kernel frees those removed last (20 ms).
 const SHARED: &str = "CNI-MASQUERADE";
 
-/// Masquerades what `addresses` send to anywhere but their own networks.
+/// Masquerades packets from `addresses` to destinations outside their own networks.
 pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeError> {
     for family in FAMILIES {
         let own = of_family(addresses, family);
@@ -46,8 +45,7 @@ pub(super) fn set_up(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
     Ok(())
 }
 
-/// Removes what [`set_up`] made, or a plugin's program, or an earlier version of this one, if it is
-/// there.
+/// Removes the rules of [`set_up`], of the plugin's program, or of an earlier version of this one, if they exist.
 pub(super) fn tear_down(call: &Call<'_>) -> Result<(), NativeError> {
     let Some(previous) = call.previous()? else {
         return FAMILIES
@@ -71,13 +69,13 @@ pub(super) fn tear_down(call: &Call<'_>) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// Whether the sets have anything of the pod's.
+/// Reports whether the sets contain any address of the pod.
 pub(super) fn is_by_sets(call: &Call<'_>) -> bool {
     let has = |family| filter::has_masqueraded(family, &call.owner()).unwrap_or(false);
     FAMILIES.into_iter().any(has)
 }
 
-/// Whether what [`set_up`] made is there.
+/// Verifies that the rules of [`set_up`] exist.
 pub(super) fn verify(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeError> {
     for family in FAMILIES {
         let own = of_family(addresses, family);
@@ -96,7 +94,7 @@ pub(super) fn verify(call: &Call<'_>, addresses: &[Cidr]) -> Result<(), NativeEr
     Ok(())
 }
 
-/// Whether the network's configuration insists on what `iptables` shows.
+/// Reports whether the network's configuration requires rules that `iptables` shows.
 fn wants_chains(call: &Call<'_>) -> bool {
     call.conf.get(BACKEND).and_then(serde_json::Value::as_str) == Some("iptables")
 }
@@ -135,7 +133,7 @@ fn removal(call: &Call<'_>) -> [Step; 1] {
 fn steps(call: &Call<'_>, family: Family, addresses: &[Cidr]) -> Vec<Step> {
     let chain = chain_name("", call.network, call.container_id);
     let comment = || comment(call);
-    // Not what goes to many: 224.0.0.0/4 and ff00::/8.
+    // Multicast is excluded: 224.0.0.0/4 and ff00::/8.
     let multicast = match family {
         Family::V4 => Cidr::new(IpAddr::from([224, 0, 0, 0]), 4),
         Family::V6 => Cidr::new(IpAddr::from([0xff00, 0, 0, 0, 0, 0, 0, 0]), 8),

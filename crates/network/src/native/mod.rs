@@ -1,5 +1,5 @@
-//! The standard plugins, done in process: the same configuration, the same
-//! files, the same results as their programs give, without starting any.
+//! The standard plugins in process. They use the same configuration and files as their programs and give the same
+//! results, without a child process.
 
 mod address_store;
 mod bandwidth;

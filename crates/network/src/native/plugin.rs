@@ -1,4 +1,4 @@
-//! Which plugins are done in process.
+//! The plugins that can run in process.
 
 use serde_json::Value;
 
@@ -33,7 +33,7 @@ impl NativePlugin {
         }
     }
 
-    /// Runs the plugin; ADD gives a result, the other verbs none.
+    /// Runs the plugin; only ADD returns a result.
     pub(crate) fn run(self, call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
         match self {
             Self::Bandwidth => bandwidth::run(call),
@@ -47,8 +47,8 @@ impl NativePlugin {
     }
 }
 
-/// Whether a pod was attached in process in a way that the plugin's program knows nothing of, so that
-/// it is detached in process, too, however the network is run now.
+/// Reports whether a pod was attached in process in a form that the plugin's program cannot undo. Such a pod is also
+/// detached in process, even if the network now uses programs.
 pub(crate) fn did_what_programs_cannot_undo(kind: &str, call: &Call<'_>) -> bool {
     let masquerades = call.conf.get("ipMasq") == Some(&Value::Bool(true));
     match NativePlugin::named(kind) {

@@ -1,4 +1,4 @@
-//! The pod's end of an interface: up, with addresses and routes.
+//! The pod's end of an interface: its addresses, routes and state.
 
 use std::fs::File;
 use std::io;
@@ -14,20 +14,19 @@ use crate::error::NativeError;
 use crate::netlink::{Probing, RouteEntry, RouteScope, Rtnl};
 use crate::netns;
 
-/// How long IPv6 may look for duplicates of an address.
+/// Timeout for IPv6 duplicate address detection.
 const SETTLE: Duration = Duration::from_secs(10);
 
-/// What is done beside giving an interface its addresses.
+/// Options for the setup of an interface.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct How {
-    /// Whether others are asked if they have the pod's IPv6 addresses.
+    /// Whether IPv6 duplicate address detection runs for the pod's addresses.
     pub(super) probing: Probing,
-    /// Whether others are told whose the IPv4 addresses now are. All on the network hear that.
+    /// Whether gratuitous ARP announces the IPv4 addresses. All hosts on the network receive it.
     pub(super) announced: bool,
 }
 
-/// Sets up the pod's interface as `result` says, then does `more` with it in
-/// the pod's namespace.
+/// Sets up the pod's interface according to `result`, then runs `more` with it in the pod's namespace.
 pub(super) fn configure(
     namespace: &File,
     call: &Call<'_>,
@@ -46,8 +45,8 @@ pub(super) fn configure(
         if v6 {
             probe(name, how.probing)?;
         } else {
-            // Where the network has no IPv6, each look for duplicates and routers would be heard by all
-            // its pods, the more the more there are.
+            // On a network without IPv6, each duplicate detection and router solicitation would reach all its pods.
+            // The cost would grow with their number.
             let _ = rtnl.make_no_address(index);
         }
         let addresses: Vec<Cidr> = result.ips.iter().map(|ip| ip.address).collect();
@@ -69,7 +68,7 @@ pub(super) fn configure(
     )))
 }
 
-/// Sets how an interface looks for duplicates of its IPv6 addresses, and that it has some.
+/// Configures duplicate address detection on an interface, and enables IPv6 on it.
 fn probe(name: &str, probing: Probing) -> io::Result<()> {
     match probing {
         Probing::On => {
@@ -83,7 +82,7 @@ fn probe(name: &str, probing: Probing) -> io::Result<()> {
     sysctl::set(&format!("net/ipv6/conf/{name}/disable_ipv6"), "0")
 }
 
-/// Whether the pod's interface still is as `result` says.
+/// Verifies that the pod's interface still matches `result`.
 pub(super) fn verify(
     namespace: &File,
     call: &Call<'_>,
@@ -152,8 +151,7 @@ pub(super) fn verify(
     Ok(())
 }
 
-/// A result's route for the kernel: without a gateway of its own it goes
-/// through that of the address of its family.
+/// Converts a result's route for the kernel. A route without a gateway uses the gateway of the address of its family.
 fn entry(route: &Route, result: &CniResult, interface: u32) -> RouteEntry {
     let v4 = route.dst.is_ipv4();
     let own = || {

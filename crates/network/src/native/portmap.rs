@@ -1,5 +1,5 @@
-//! `portmap`: ports of the node that lead to a pod, by maps that all pods share, or, where that cannot be or
-//! is not wanted, by a chain for each pod as `iptables` shows it.
+//! `portmap`: maps host ports to a pod, with maps that all pods share, or with one chain per pod as `iptables` shows
+//! it if maps are unsupported or not wanted.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -39,19 +39,19 @@ struct RuntimeConf {
 }
 
 impl Conf {
-    /// The bits of the mark of packets whose answers must come back over the node.
+    /// Returns the mark bits of packets whose answers must return through the node.
     fn mark(&self) -> u32 {
         1 << self.mark_masq_bit
     }
 }
 
-/// Entered by packets to the node's own addresses; leads to the pods' chains.
+/// Receives packets to the node's own addresses; jumps to the pods' chains.
 const DNAT: &str = "CNI-HOSTPORT-DNAT";
-/// Marks packets whose answers must come back over the node.
+/// Marks packets whose answers must return through the node.
 const SET_MARK: &str = "CNI-HOSTPORT-SETMARK";
-/// Masquerades those.
+/// Masquerades the marked packets.
 const MASQUERADE: &str = "CNI-HOSTPORT-MASQ";
-/// So many ports fit into one rule.
+/// Maximum number of ports in one rule.
 const PORTS_PER_RULE: usize = 15;
 
 pub(super) fn run(call: &Call<'_>) -> Result<Option<CniResult>, NativeError> {
@@ -94,10 +94,10 @@ fn add(call: &Call<'_>, conf: &Conf) -> Result<CniResult, NativeError> {
     Ok(result)
 }
 
-/// Leads the node's ports to the pod's address.
+/// Maps the host ports to the pod's address.
 fn lead(call: &Call<'_>, conf: &Conf, address: Cidr) -> Result<(), NativeError> {
     let family = Family::of(address.address());
-    // Whoever insists on it gets what `iptables` shows.
+    // With this backend the network requires rules that `iptables` shows.
     if conf.backend != "iptables" {
         let detour = conf.snat.then(|| Detour {
             network: call.network,
@@ -115,7 +115,7 @@ fn lead(call: &Call<'_>, conf: &Conf, address: Cidr) -> Result<(), NativeError> 
     Ok(filter::apply_anew(family, Table::Nat, &removal, &steps)?)
 }
 
-/// Whether the maps have anything of the pod's.
+/// Reports whether the maps contain any port of the pod.
 pub(super) fn is_by_maps(call: &Call<'_>) -> bool {
     let Ok(conf) = call.conf::<Conf>() else {
         return false;
@@ -159,7 +159,7 @@ fn check(call: &Call<'_>, conf: &Conf) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// Removes what [`lead`] made, or a plugin's program, or an earlier version of this one, if it is there.
+/// Removes the rules of [`lead`], of the plugin's program, or of an earlier version of this one, if they exist.
 fn tear_down(call: &Call<'_>, conf: &Conf, family: Family) -> Result<(), NativeError> {
     filter::unmap_ports(&maps(call, conf, family))?;
     Ok(filter::apply(family, Table::Nat, &removal(call))?)
@@ -173,12 +173,12 @@ fn removal(call: &Call<'_>) -> [Step; 1] {
     }]
 }
 
-/// The pod's ports.
+/// Returns the pod's port maps.
 fn maps(call: &Call<'_>, conf: &Conf, family: Family) -> PortMaps {
     PortMaps::new(family, call.owner(), &conf.runtime_config.port_mappings)
 }
 
-/// The pod's first address of each family.
+/// Returns the pod's first address of each family.
 fn own_addresses(call: &Call<'_>, result: &CniResult) -> impl Iterator<Item = Cidr> {
     let own = |v4: bool| {
         result
@@ -277,7 +277,7 @@ fn rules_of_mapping(conf: &Conf, mapping: &PortMapping, address: Cidr) -> Vec<Ru
         if conf.masq_all {
             rules.push(set_mark(None));
         } else {
-            // A pod that calls itself (or a neighbour) through the node's port.
+            // For a pod that calls itself (or a neighbour) through the host port.
             rules.push(set_mark(Some(address.network())));
             if address.is_ipv4() {
                 rules.push(set_mark(Some(Cidr::host([127, 0, 0, 1].into()))));
@@ -289,7 +289,7 @@ fn rules_of_mapping(conf: &Conf, mapping: &PortMapping, address: Cidr) -> Vec<Ru
     rules
 }
 
-/// The ports of each protocol, in the order of their names.
+/// Groups the ports by protocol, in the order of the protocol names.
 fn by_protocol(mappings: &[PortMapping]) -> Vec<(Protocol, Vec<u16>)> {
     let mut ports: BTreeMap<&str, (Protocol, Vec<u16>)> = BTreeMap::new();
     for mapping in mappings {
@@ -307,7 +307,7 @@ fn by_protocol(mappings: &[PortMapping]) -> Vec<(Protocol, Vec<u16>)> {
     ports
 }
 
-/// Clients that already talk to a mapped UDP port are led to the pod, too.
+/// Redirects existing UDP clients of a mapped port to the pod, too.
 fn forget_udp(family: Family, mappings: &[PortMapping]) {
     let udp: Vec<_> = mappings
         .iter()
@@ -323,7 +323,7 @@ fn forget_udp(family: Family, mappings: &[PortMapping]) {
         })
     };
     if let Err(error) = filter::forget_udp(family, is_stale) {
-        // New clients are served all the same.
+        // New clients are not affected.
         tracing::warn!(
             ?error,
             "cannot redirect clients that already use a mapped UDP port"
@@ -331,8 +331,7 @@ fn forget_udp(family: Family, mappings: &[PortMapping]) {
     }
 }
 
-/// Lets packets from 127.0.0.1 leave through the interface towards the pod:
-/// they are on their way to a mapped port.
+/// Allows packets from 127.0.0.1 to leave through the interface towards the pod, for access to mapped ports.
 fn let_loopback_out(address: Cidr) -> Result<(), NativeError> {
     let action = "let local clients reach mapped ports";
     let mut rtnl = Rtnl::open().map_err(NativeError::system(action))?;
@@ -352,7 +351,7 @@ fn yes() -> bool {
     true
 }
 
-/// The bit all implementations use; Kubernetes has 14 and 15.
+/// The bit that all implementations use; Kubernetes uses 14 and 15.
 fn default_mark_bit() -> u32 {
     13
 }

@@ -1,4 +1,4 @@
-//! `ptp`: a pod on a link of its own, the node routing between them all.
+//! `ptp`: connects each pod by a link of its own; the node routes between the pods.
 
 use std::io;
 
@@ -61,7 +61,7 @@ fn add(call: &Call<'_>) -> Result<CniResult, NativeError> {
     for ip in &mut result.ips {
         ip.interface = Some(1);
     }
-    // The only neighbour is the node: there is no duplicate to look for.
+    // The node is the only neighbour: no duplicate can exist.
     let how = How {
         probing: Probing::Off,
         announced: true,
@@ -108,15 +108,14 @@ fn check(call: &Call<'_>) -> Result<(), NativeError> {
     Ok(())
 }
 
-/// Has the pod send everything, to its own subnet too, to the gateway: the
-/// other pods are not on its link.
+/// Routes all traffic of the pod to the gateway, including its own subnet: the other pods are not on its link.
 fn route_through_gateway(rtnl: &mut Rtnl, index: u32, ip: &IpConfig) -> io::Result<()> {
     let Some(gateway) = ip.gateway else {
         return Ok(());
     };
     let subnet = ip.address.network();
     let own = ip.address.address();
-    // The route the kernel made by itself with the address.
+    // The route that the kernel created with the address.
     let automatic = RouteEntry::new(subnet, index, RouteScope::Other(255));
     rtnl.delete_route(&automatic)?;
     let to_gateway = RouteEntry::new(Cidr::host(gateway), index, RouteScope::Link).from(own);
@@ -142,8 +141,8 @@ fn lead_to_pod(rtnl: &mut Rtnl, veth: &Veth, ip: &IpConfig) -> io::Result<()> {
     }
 }
 
-/// The interface is deleted later; the route to the pod's address must not
-/// wait, or the address's next owner could not be reached.
+/// Removes the routes to the pod's addresses at once, before the interface is deleted. Otherwise the next owner of an
+/// address could not be reached.
 fn remove_node_routes(call: &Call<'_>) -> Result<(), NativeError> {
     let Some(previous) = call.previous()? else {
         return Ok(());
@@ -164,7 +163,7 @@ fn remove_node_routes(call: &Call<'_>) -> Result<(), NativeError> {
     for ip in &previous.ips {
         let route = RouteEntry::new(Cidr::host(ip.address.address()), link.index, SCOPE_HOST);
         match rtnl.delete_route(&route) {
-            // Gone with the interface meanwhile.
+            // The route disappeared with the interface in the meantime.
             Err(error) if matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV)) => {}
             done => done.map_err(NativeError::system(action))?,
         }

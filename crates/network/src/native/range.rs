@@ -1,4 +1,4 @@
-//! Ranges of addresses, as the host-local plugin is configured with them.
+//! Address ranges of the host-local plugin's configuration.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::Cidr;
 use crate::cidr::{next_address, previous_address};
 use crate::error::NativeError;
 
-/// A range as configured.
+/// A range in the configuration.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RangeConf {
@@ -30,7 +30,7 @@ pub(super) struct Range {
     pub(super) gateway: IpAddr,
 }
 
-/// Ranges of one family, from which one address is given.
+/// Ranges of one family, of which an attachment gets one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RangeSet(pub(super) Vec<Range>);
 
@@ -50,7 +50,7 @@ impl Range {
         }
         let first = next_address(subnet.address()).unwrap_or(subnet.address());
         let last = subnet.last();
-        // IPv4's last address is for broadcast.
+        // IPv4's last address is the broadcast address.
         let last = if subnet.is_ipv4() {
             previous_address(last).unwrap_or(last)
         } else {
@@ -81,7 +81,7 @@ impl Range {
 }
 
 impl RangeSet {
-    /// Checks a set of ranges, and fills in what was left out.
+    /// Checks a set of ranges, and fills in missing bounds.
     pub(super) fn new(confs: &[RangeConf]) -> Result<Self, String> {
         let ranges = confs
             .iter()
@@ -111,8 +111,7 @@ impl RangeSet {
         self.0.iter().find(|range| range.contains(address))
     }
 
-    /// All its addresses but the gateways, beginning after `last` and coming
-    /// round to it.
+    /// Iterates over all addresses except the gateways, from the one after `last` round to `last`.
     pub(super) fn after(&self, last: Option<IpAddr>) -> impl Iterator<Item = (&Range, IpAddr)> {
         let from =
             last.and_then(|last| Some((self.0.iter().position(|r| r.contains(last))?, last)));
@@ -159,7 +158,7 @@ fn overlap(a: &Range, b: &Range) -> bool {
     a.contains(b.start) || a.contains(b.end) || b.contains(a.start) || b.contains(a.end)
 }
 
-/// Goes through a set's addresses once, wherever it begins.
+/// Iterator over a set's addresses, once each, from any start.
 struct Walk<'a> {
     set: &'a RangeSet,
     index: usize,
@@ -177,7 +176,7 @@ impl<'a> Iterator for Walk<'a> {
             if let Some(address) = self.next.filter(|address| *address <= range.end) {
                 self.next = next_address(address);
                 if self.left_rounds < 2 && self.stop == Some(address) {
-                    // Back where it began: that one is the last.
+                    // Back at the start: this address is the last one.
                     self.left_rounds = 0;
                     self.index = usize::MAX;
                 }
@@ -185,7 +184,7 @@ impl<'a> Iterator for Walk<'a> {
             }
             self.index += 1;
             if self.index >= self.set.0.len() {
-                // Begun at the start, one round is all.
+                // If it began at the first address, one round is complete.
                 if self.stop.is_none() || self.left_rounds < 2 {
                     return None;
                 }

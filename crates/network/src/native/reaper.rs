@@ -1,9 +1,8 @@
-//! Interfaces deleted behind the caller's back.
+//! Deferred deletion of interfaces.
 //!
-//! Deleting one takes the kernel 20 ms and more, during which no other can be
-//! made. What matters of a pod's interface (its addresses) is gone before, and
-//! the rest goes with the pod's namespace, many at once. Only where the
-//! namespace stays is its interface deleted by itself, a little later.
+//! The kernel takes 20 ms and more to delete an interface, and cannot create another one during that time. The caller
+//! removes the addresses of a pod's interface at once. The interface itself disappears with the pod's namespace, many
+//! at once. Only if the namespace stays does the reaper delete the interface, a little later.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -20,30 +19,30 @@ use crate::MacAddress;
 use crate::netlink::{Link, Rtnl};
 use crate::netns;
 
-/// A pod's interface that is out of use.
+/// An interface of a detached pod.
 struct Job {
     netns: PathBuf,
     name: String,
-    /// Tell it from one of the same name made since.
+    /// Distinguishes it from a newer interface of the same name.
     own: Own,
     due: Instant,
 }
 
-/// How long a namespace has to go before its interface is deleted.
+/// Delay before an interface is deleted; its namespace usually disappears earlier.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Enough for all pods of a large node at once.
+/// Size of the queue: enough for all pods of a large node at once.
 const QUEUE: usize = 1024;
 
-/// What two interfaces of a namespace never have in common: an Ethernet address alone may be that of
-/// who had the IPv4 address before.
+/// Identity of an interface within a namespace. The Ethernet address alone is not unique: it may be that of the IPv4
+/// address's previous owner.
 type Own = (MacAddress, u32);
 
-/// The interfaces waited for.
+/// The interfaces in the queue.
 static PENDING: Mutex<BTreeSet<Own>> = Mutex::new(BTreeSet::new());
 
-/// One thread for the whole process, which ends with it; what it does not get
-/// to goes with its namespace.
+/// The queue of the only reaper thread of the process. Interfaces that it does not reach before the process exits
+/// disappear with their namespaces.
 static REAPER: LazyLock<Option<SyncSender<Job>>> =
     LazyLock::new(|| {
         let (sender, receiver) = sync_channel::<Job>(QUEUE);
@@ -52,7 +51,7 @@ static REAPER: LazyLock<Option<SyncSender<Job>>> =
             std::thread::sleep(job.due.saturating_duration_since(Instant::now()));
             let deleted = delete_now(&job.netns, &job.name, job.own);
             pending(|set| set.remove(&job.own));
-            // ENXIO: the path leads to something else, the namespace is gone.
+            // ENXIO: the path leads to another file; the namespace is gone.
             if let Err(error) = deleted
                 && error.raw_os_error() != Some(libc::ENXIO)
             {
@@ -63,9 +62,9 @@ static REAPER: LazyLock<Option<SyncSender<Job>>> =
         thread.ok().map(|_| sender)
     });
 
-/// Has a pod's interface deleted, if its namespace does not go first.
+/// Queues a pod's interface for deletion, unless its namespace disappears first.
 pub(super) fn delete_later(netns: &Path, link: &Link) -> io::Result<()> {
-    // An interface without an Ethernet address is none of a bridge's or ptp's.
+    // Interfaces of `bridge` and `ptp` always have an Ethernet address.
     let Some(mac) = link.mac else { return Ok(()) };
     let own = (mac, link.index);
     pending(|set| set.insert(own));
@@ -88,8 +87,7 @@ pub(super) fn delete_later(netns: &Path, link: &Link) -> io::Result<()> {
     }
 }
 
-/// Deletes an interface that still is waited for, because its name is needed
-/// again; any other is left alone.
+/// Deletes a queued interface early, because its name is needed again. Other interfaces stay.
 pub(super) fn delete_early(netns: &Path, name: &str) -> io::Result<()> {
     let waiting: Vec<_> = pending(|set| set.iter().copied().collect());
     waiting
@@ -97,8 +95,7 @@ pub(super) fn delete_early(netns: &Path, name: &str) -> io::Result<()> {
         .try_for_each(|own| delete_now(netns, name, own))
 }
 
-/// Deletes this very interface, if it (and its
-/// namespace) is there.
+/// Deletes exactly this interface, if it and its namespace exist.
 fn delete_now(netns: &Path, name: &str, own: Own) -> io::Result<()> {
     let namespace = match File::open(netns) {
         Ok(file) => file,
@@ -123,7 +120,7 @@ fn delete_now(netns: &Path, name: &str, own: Own) -> io::Result<()> {
             Ok(())
         }
         Ok(false) => Ok(()),
-        // The path leads to something else by now: the namespace is gone.
+        // The path leads to another file by now: the namespace is gone.
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
         Err(error) => Err(error),
     }

@@ -1,4 +1,4 @@
-//! `static`: the addresses that are written in the configuration.
+//! `static`: assigns the addresses in the configuration.
 
 use std::net::IpAddr;
 
@@ -89,7 +89,7 @@ pub(super) fn addresses(call: &Call<'_>) -> Result<CniResult, NativeError> {
             }
         }
     }
-    // What is asked for later replaces what was written before.
+    // Later sources replace the addresses of earlier ones.
     if !args.cni.addresses.is_empty() {
         addresses = args.cni.addresses;
     }

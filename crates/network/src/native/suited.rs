@@ -1,4 +1,4 @@
-//! Which networks can be done in process.
+//! Selection of the networks that can run in process.
 
 use std::path::Path;
 
@@ -8,9 +8,9 @@ use super::NativePlugin;
 use super::ipam::IpamKind;
 use crate::cni::{NetworkConf, SpecVersion};
 
-/// The first plugin of a network that must be run as a program, and why.
+/// Returns the first plugin of a network that must run as a program, and the reason.
 ///
-/// `pinned`: those whose programs the administrator wants to be run.
+/// `pinned` lists the types whose programs the administrator requires.
 pub(crate) fn first_unsuited(network: &NetworkConf, pinned: &[String]) -> Option<(String, String)> {
     if network.cni_version < SpecVersion::V0_3_0 {
         let why = format!(
@@ -26,7 +26,7 @@ pub(crate) fn first_unsuited(network: &NetworkConf, pinned: &[String]) -> Option
     })
 }
 
-/// Whether a plugin, or the address plugin it calls, is to be run as it is.
+/// Returns the reason, if the administrator pinned the plugin or the address plugin that it calls.
 fn pin(kind: &str, conf: &Map<String, Value>, pinned: &[String]) -> Option<String> {
     let ipam = address_plugin(conf);
     let found = pinned
@@ -39,11 +39,10 @@ fn address_plugin(conf: &Map<String, Value>) -> Option<&str> {
     conf.get("ipam")?.get("type")?.as_str()
 }
 
-/// The administrator's list of settings pods may change: patterns, which
-/// only the program knows how to read.
+/// The administrator's list of settings that pods may change. Its patterns are supported by the program only.
 const TUNING_ALLOWLIST: &str = "/etc/cni/tuning/allowlist.conf";
 
-/// Keys any plugin may have.
+/// Keys that any plugin may have.
 const COMMON: [&str; 8] = [
     "args",
     "capabilities",
@@ -55,8 +54,7 @@ const COMMON: [&str; 8] = [
     "type",
 ];
 
-/// A key this implementation does not know could be one the program does:
-/// then only the program will do.
+/// Returns the reason why a configuration cannot run in process. An unknown key may be one that the program supports.
 fn problem(kind: &str, conf: &Map<String, Value>) -> Option<String> {
     let Some(plugin) = NativePlugin::named(kind) else {
         return Some("it is not a standard plugin".to_owned());

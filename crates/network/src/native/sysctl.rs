@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-/// Sets a value, unless it is that already.
+/// Sets a value, unless it is already set.
 pub(super) fn set(name: &str, value: &str) -> io::Result<()> {
     let path = path(name);
     if orlop_fs::read_kernel_text(&path).is_ok_and(|now| now.trim() == value) {
@@ -16,13 +16,13 @@ pub(super) fn get(name: &str) -> io::Result<String> {
     Ok(orlop_fs::read_kernel_text(path(name))?.trim().to_owned())
 }
 
-/// Sets a value that the kernel may not have (IPv6 can be absent).
+/// Sets a value that may be missing in the kernel (for example without IPv6).
 pub(super) fn try_set(name: &str, value: &str) {
-    // Not read first: on the way to a pod's start every call counts.
+    // The current value is not read first: this is on the path of a pod's start, where every call counts.
     let _ = std::fs::write(path(name), value);
 }
 
-/// Lets the node pass packets on, for the families in use.
+/// Enables forwarding for the families in use.
 pub(super) fn enable_forwarding(v4: bool, v6: bool) -> io::Result<()> {
     if v4 {
         set("net/ipv4/ip_forward", "1")?;

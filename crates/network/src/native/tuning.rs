@@ -1,4 +1,4 @@
-//! `tuning`: settings of a pod's network namespace and interface.
+//! `tuning`: changes settings of a pod's network namespace and interface.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -162,7 +162,7 @@ fn check(call: &Call<'_>, conf: Conf) -> Result<(), NativeError> {
     wrong.map_or(Ok(()), |wrong| Err(NativeError::Check(wrong)))
 }
 
-/// All settings, those asked for last over those written before.
+/// Returns all settings; those of the request override the configuration.
 fn settings(call: &Call<'_>, conf: Conf) -> Result<Settings, NativeError> {
     let Conf {
         own,
@@ -192,10 +192,9 @@ fn settings(call: &Call<'_>, conf: Conf) -> Result<Settings, NativeError> {
     })
 }
 
-/// A setting's name as a path: only those of the network namespace are the
-/// pod's to have.
+/// Converts a setting's name to a path. Pods may only change settings of their network namespace.
 fn path_of(call: &Call<'_>, name: &str) -> Result<String, NativeError> {
-    // A name with slashes may have interfaces with dots in it.
+    // A name with slashes may contain interface names with dots.
     let path = if name.contains('/') {
         name.to_owned()
     } else {
@@ -213,8 +212,8 @@ fn path_of(call: &Call<'_>, name: &str) -> Result<String, NativeError> {
     Ok(path)
 }
 
-/// The plugin's program notes what it changed, to change it back; the
-/// interface goes, so there is nothing to change back.
+/// Removes the backup of the plugin's program, which records changes to undo. The interface disappears, so there is
+/// nothing to undo.
 fn forget_backup(call: &Call<'_>, conf: &Conf) {
     let dir = if conf.data_dir.is_empty() {
         DEFAULT_DATA_DIR

@@ -1,4 +1,4 @@
-//! Pairs of interfaces: one end on the node, the other in a pod.
+//! veth pairs: one end on the node, the other in a pod.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +14,7 @@ use crate::mac::random_bytes;
 use crate::netlink::{NewVeth, Rtnl};
 use crate::netns;
 
-/// A pair just made; deleted again when dropped before [`Self::keep`].
+/// A new pair; deleted on drop before [`Self::keep`].
 pub(super) struct Veth {
     pub(super) host: Port,
     pub(super) host_mac: MacAddress,
@@ -28,7 +28,7 @@ pub(super) struct Port {
     pub(super) name: String,
 }
 
-/// What a pair is made with.
+/// The settings of a new pair.
 pub(super) struct Plan {
     pub(super) mtu: Option<u32>,
     pub(super) mac: Option<MacAddress>,
@@ -42,7 +42,7 @@ impl Veth {
         plan: &Plan,
     ) -> Result<Self, NativeError> {
         let action = "create the pod's interface";
-        // Named addresses are left alone by udev, random ones of the kernel's not.
+        // udev keeps an address that was set explicitly, but replaces the kernel's random one.
         let random = || MacAddress::random().map_err(NativeError::system(action));
         let host_mac = random()?;
         let pod_mac = plan.mac.map_or_else(random, Ok)?;
@@ -70,7 +70,7 @@ impl Veth {
                         kept: false,
                     });
                 }
-                // Either name; an earlier interface may be about to be deleted.
+                // Either name can be in use; an earlier interface may be about to be deleted.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists && attempts < 20 => {
                     attempts += 1;
                     if let Some(netns) = call.netns {
@@ -90,8 +90,8 @@ impl Veth {
         }
     }
 
-    /// Makes the node's end a port of a bridge, without IPv6: it is the bridge that has addresses, and
-    /// each further interface that has costs those who send to many.
+    /// Makes the node's end a port of a bridge, without IPv6. The bridge has the addresses, and each further IPv6
+    /// interface makes multicast slower.
     pub(super) fn plug(&self, rtnl: &mut Rtnl, bridge: u32) -> io::Result<()> {
         sysctl::try_set(
             &format!("net/ipv6/conf/{}/disable_ipv6", self.host.name),
@@ -137,8 +137,8 @@ impl Drop for Veth {
     }
 }
 
-/// Takes a pod's interface out of use: its addresses now, itself soon. That
-/// the namespace or the interface is gone is no error.
+/// Takes a pod's interface out of use: removes its addresses now, and the interface soon. A missing namespace or
+/// interface is not an error.
 pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
     let Some(namespace) = call.netns_if_there()? else {
         return Ok(());
@@ -153,7 +153,7 @@ pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
     let mut retire = || {
         for address in rtnl.addresses(link.index)? {
             match rtnl.delete_address(link.index, address.address) {
-                // The interface is on its way out already.
+                // The interface is being deleted already.
                 Err(error)
                     if matches!(
                         error.raw_os_error(),
@@ -170,7 +170,7 @@ pub(super) fn retire(call: &Call<'_>) -> Result<(), NativeError> {
     retire().map_err(NativeError::system(action))
 }
 
-/// A name as all implementations choose them.
+/// Returns a random name in the form that all implementations use.
 pub(super) fn random_name() -> io::Result<String> {
     let mut bytes = [0; 4];
     random_bytes(&mut bytes)?;

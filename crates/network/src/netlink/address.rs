@@ -8,7 +8,7 @@ use super::socket::Rtnl;
 use crate::Cidr;
 use crate::cidr::octets;
 
-/// An address as the kernel describes it.
+/// An address as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LinkAddress {
     pub(crate) index: u32,
@@ -17,7 +17,7 @@ pub(crate) struct LinkAddress {
     scope: u8,
 }
 
-/// Whether IPv6 looks for duplicates of an address before it is used.
+/// Whether IPv6 duplicate address detection runs before an address is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Probing {
     On,
@@ -31,17 +31,17 @@ const IFA_F_TENTATIVE: u32 = 0x40;
 const IFA_F_DADFAILED: u32 = 0x08;
 
 impl LinkAddress {
-    /// Whether IPv6 still probes for a duplicate of it.
+    /// Reports whether IPv6 duplicate address detection still runs.
     pub(crate) fn is_tentative(&self) -> bool {
         self.flags & IFA_F_TENTATIVE != 0
     }
 
-    /// Whether IPv6 found a duplicate of it.
+    /// Reports whether IPv6 found a duplicate of the address.
     pub(crate) fn is_duplicate(&self) -> bool {
         self.flags & IFA_F_DADFAILED != 0
     }
 
-    /// Whether the kernel gave it to the interface by itself (`fe80::`…).
+    /// Reports whether the kernel assigned the address itself (`fe80::`…).
     pub(crate) fn is_link_local(&self) -> bool {
         // RT_SCOPE_LINK
         self.scope == 253
@@ -67,7 +67,7 @@ impl LinkAddress {
 }
 
 impl Rtnl {
-    /// The addresses of an interface.
+    /// Lists the addresses of an interface.
     pub(crate) fn addresses(&mut self, index: u32) -> io::Result<Vec<LinkAddress>> {
         let mut wanted = [0; 8];
         if self.0.be_strict() {
@@ -95,7 +95,7 @@ impl Rtnl {
         self.0.request_all(std::iter::once(up).chain(addresses))
     }
 
-    /// Adds an address that is used at once.
+    /// Adds an address for immediate use.
     pub(crate) fn add_address(&mut self, index: u32, address: Cidr) -> io::Result<()> {
         self.0.request(new_address(index, address, Probing::Off))
     }
@@ -110,7 +110,7 @@ impl Rtnl {
     }
 }
 
-/// A request for an address, to be sent with others.
+/// Builds a request to add an address, to be sent with others.
 fn new_address(index: u32, address: Cidr, probing: Probing) -> Message {
     let bytes = octets(address.address());
     let message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
@@ -127,7 +127,7 @@ fn new_address(index: u32, address: Cidr, probing: Probing) -> Message {
     message
 }
 
-/// An address from its bytes.
+/// Converts bytes to an address.
 pub(crate) fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(bytes) {
         return Some(v4.into());
@@ -135,7 +135,7 @@ pub(crate) fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(bytes).ok().map(Into::into)
 }
 
-/// The address family's number.
+/// Returns the number of the address family.
 pub(crate) fn family(address: IpAddr) -> u8 {
     (if address.is_ipv4() {
         libc::AF_INET
@@ -144,7 +144,7 @@ pub(crate) fn family(address: IpAddr) -> u8 {
     }) as u8
 }
 
-/// `struct ifaddrmsg`.
+/// Builds `struct ifaddrmsg`.
 fn header(index: u32, address: Cidr) -> [u8; 8] {
     let mut header = [0; 8];
     header[0] = family(address.address());

@@ -1,4 +1,4 @@
-//! Ports of bridges: hairpin, isolation.
+//! Settings of bridge ports: hairpin, isolation.
 
 use std::io;
 
@@ -31,7 +31,7 @@ impl Rtnl {
     }
 }
 
-/// `struct ifinfomsg` of the bridge family.
+/// Builds `struct ifinfomsg` of the bridge family.
 pub(super) fn header(index: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[0] = libc::AF_BRIDGE as u8;

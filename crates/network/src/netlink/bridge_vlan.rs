@@ -1,4 +1,4 @@
-//! VLANs of bridges' ports.
+//! VLANs of bridge ports.
 
 use std::io;
 
@@ -6,16 +6,16 @@ use super::bridge_port::header;
 use super::message::{Attributes, Message};
 use super::socket::Rtnl;
 
-/// A VLAN's number: 1 to 4094, as IEEE 802.1Q leaves them for use.
+/// A VLAN number: 1 to 4094, the range that IEEE 802.1Q allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct VlanId(u16);
 
 /// A VLAN that a port carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PortVlan {
-    /// Packets without a tag belong to it, and its packets leave without one.
+    /// Untagged packets belong to this VLAN, and its packets leave untagged.
     Native(VlanId),
-    /// Packets carry its tag, both ways.
+    /// Packets of this VLAN are tagged in both directions.
     Tagged(VlanId),
 }
 
@@ -32,7 +32,7 @@ const VLAN_RANGE_END: u16 = 1 << 4;
 const RTEXT_FILTER_BRVLAN_COMPRESSED: u32 = 1 << 2;
 
 impl VlanId {
-    /// What is used where nothing else is said, by the kernel too.
+    /// The default VLAN, also of the kernel.
     pub(crate) const DEFAULT: Self = Self(1);
 
     pub(crate) fn new(number: i64) -> Option<Self> {
@@ -46,7 +46,7 @@ impl VlanId {
 }
 
 impl Rtnl {
-    /// Has a bridge's port carry VLANs, beside those it carries already.
+    /// Adds VLANs to a bridge's port.
     pub(crate) fn add_port_vlans(&mut self, port: u32, vlans: &[PortVlan]) -> io::Result<()> {
         let mut entries = Vec::new();
         let mut tagged = Vec::new();
@@ -60,12 +60,12 @@ impl Rtnl {
         self.change_port_vlans(libc::RTM_SETLINK, port, &entries)
     }
 
-    /// Takes VLANs away from a bridge's port.
+    /// Removes VLANs from a bridge's port.
     pub(crate) fn remove_port_vlans(&mut self, port: u32, vlans: &[VlanId]) -> io::Result<()> {
         self.change_port_vlans(libc::RTM_DELLINK, port, &in_ranges(vlans))
     }
 
-    /// The VLANs a bridge's port carries.
+    /// Lists the VLANs of a bridge's port.
     pub(crate) fn port_vlans(&mut self, port: u32) -> io::Result<Vec<VlanId>> {
         let message = Message::new(libc::RTM_GETLINK, 0)
             .fixed(&header(0))
@@ -101,7 +101,7 @@ impl Rtnl {
     }
 }
 
-/// Ascending VLANs as the kernel takes them: a run of them as its two ends.
+/// Converts ascending VLANs to ranges, as the kernel expects them: each range as its two ends.
 fn in_ranges(vlans: &[VlanId]) -> Vec<(u16, u16)> {
     let follows = |a: &VlanId, b: &VlanId| a.0 + 1 == b.0;
     let runs = vlans.chunk_by(follows);

@@ -1,4 +1,4 @@
-//! Connections the kernel keeps track of.
+//! Connections in the kernel's tracking table.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,8 +21,7 @@ const CTA_PROTO_DST_PORT: u16 = 3;
 const NESTED: u16 = 0x8000;
 
 impl Socket {
-    /// Forgets the UDP "connections" of a family whose first packet went to a
-    /// port (and address) that `is_stale` tells.
+    /// Removes the UDP "connections" of a family whose original destination port (and address) satisfies `is_stale`.
     pub(crate) fn forget_udp(
         &mut self,
         family: u8,
@@ -39,7 +38,7 @@ impl Socket {
             }
             let delete = message(family, IPCTNL_MSG_CT_DELETE).attr(CTA_TUPLE_ORIG | NESTED, tuple);
             match self.request(delete) {
-                // It ended meanwhile.
+                // The connection ended in the meantime.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 done => done?,
             }
@@ -60,7 +59,7 @@ fn udp_destination(tuple: &[u8]) -> Option<(IpAddr, u16)> {
     Some((address_of(address)?, port))
 }
 
-/// A message with its `struct nfgenmsg`.
+/// Creates a message with its `struct nfgenmsg`.
 fn message(family: u8, kind: u16) -> Message {
     Message::new(NFNL_SUBSYS_CTNETLINK << 8 | kind, 0).fixed(&[family, 0, 0, 0])
 }

@@ -7,7 +7,7 @@ use super::message::{Attributes, Message};
 use super::socket::Rtnl;
 use crate::MacAddress;
 
-/// An interface as the kernel describes it.
+/// An interface as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) index: u32,
@@ -17,26 +17,26 @@ pub(crate) struct Link {
     pub(crate) flags: u32,
     pub(crate) tx_queue: u32,
     pub(crate) master: Option<u32>,
-    /// `bridge`, `veth`, …; empty for hardware.
+    /// `bridge`, `veth`, …; empty for hardware interfaces.
     pub(crate) kind: String,
-    /// The other end of a veth.
+    /// The index of a veth's other end.
     pub(crate) peer: Option<u32>,
-    /// Of a bridge: whether it looks at VLAN tags.
+    /// Whether a bridge filters by VLAN tags.
     pub(crate) vlan_filtering: bool,
     carrier: bool,
 }
 
-/// A bridge to be made.
+/// The settings of a new bridge.
 #[derive(Debug)]
 pub(crate) struct NewBridge<'a> {
     pub(crate) name: &'a str,
     pub(crate) mac: MacAddress,
     pub(crate) mtu: Option<u32>,
-    /// Whether it looks at VLAN tags.
+    /// Whether it filters by VLAN tags.
     pub(crate) vlan_filtering: bool,
 }
 
-/// A pair of veths to be made: one end here, the other in a namespace.
+/// The settings of a new veth pair: one end here, the other in another namespace.
 #[derive(Debug)]
 pub(crate) struct NewVeth<'a> {
     pub(crate) host_name: &'a str,
@@ -65,7 +65,7 @@ impl Link {
         self.flags & libc::IFF_UP as u32 != 0
     }
 
-    /// Whether it is up, and so is what it is connected to.
+    /// Reports whether the interface and the link that it is connected to are up.
     pub(crate) fn has_carrier(&self) -> bool {
         self.is_up() && self.carrier
     }
@@ -133,8 +133,8 @@ impl Rtnl {
         }))
     }
 
-    /// Makes both ends at once, and tells the near one's index. It is up if it is the port of a bridge.
-    /// The far one is still down: with it up, the kernel would refuse a pair that is not connected yet.
+    /// Creates both ends at once, and returns the near end's index. The near end is up if it is the port of a bridge.
+    /// The far end stays down: the kernel would refuse to bring it up before the pair is connected.
     pub(crate) fn create_veth(&mut self, veth: &NewVeth<'_>) -> io::Result<u32> {
         let flags = veth.master.map_or(0, |_| libc::IFF_UP as u32);
         let message = Message::new(libc::RTM_NEWLINK, CREATE)
@@ -168,13 +168,13 @@ impl Rtnl {
         self.index_of(veth.host_name)
     }
 
-    /// The index of the interface of this name. Unlike all that is asked by messages, it is told
-    /// without a wait for those who change interfaces.
+    /// Returns the index of the interface with this name. Unlike all netlink requests, this call does not wait for
+    /// concurrent changes of interfaces.
     pub(crate) fn index_of(&mut self, name: &str) -> io::Result<u32> {
         Ok(rustix::net::netdevice::name_to_index(&self.0, name)?)
     }
 
-    /// Brings an interface up, as a port of a bridge if one is named.
+    /// Brings an interface up, as a port of a bridge if `master` is set.
     pub(crate) fn connect(&mut self, index: u32, master: Option<u32>) -> io::Result<()> {
         let message = up_request(index);
         self.0.request(match master {
@@ -183,8 +183,8 @@ impl Rtnl {
         })
     }
 
-    /// Has IPv6 give an interface no address by itself: nobody is asked then whether it is free, nor
-    /// are routers looked for. A kernel without IPv6 refuses that.
+    /// Disables automatic IPv6 addresses on an interface, which avoids duplicate detection and router solicitations.
+    /// A kernel without IPv6 refuses that.
     pub(crate) fn make_no_address(&mut self, index: u32) -> io::Result<()> {
         self.set(index, |message| {
             message.nest(IFLA_AF_SPEC, |families| {
@@ -195,7 +195,7 @@ impl Rtnl {
         })
     }
 
-    /// Makes an interface of a kind that needs no settings.
+    /// Creates an interface of a kind that needs no settings.
     pub(crate) fn create_plain(&mut self, name: &str, kind: &str, mtu: u32) -> io::Result<()> {
         let up = libc::IFF_UP as u32;
         self.0.request(
@@ -231,7 +231,7 @@ impl Rtnl {
         self.set(index, |message| message.attr_u32(libc::IFLA_TXQLEN, length))
     }
 
-    /// Removes an interface; that it is gone already is no error.
+    /// Deletes an interface; a missing one is not an error.
     pub(crate) fn delete_link(&mut self, index: u32) -> io::Result<()> {
         let message = Message::new(libc::RTM_DELLINK, 0).fixed(&header(index, 0, 0));
         match self.0.request(message) {
@@ -260,20 +260,20 @@ impl Rtnl {
     }
 }
 
-/// A request to bring an interface up, to be sent with others.
+/// Builds a request to bring an interface up, to be sent with others.
 pub(super) fn up_request(index: u32) -> Message {
     let up = libc::IFF_UP as u32;
     Message::new(libc::RTM_NEWLINK, 0).fixed(&header(index, up, up))
 }
 
-/// Of the queues for each processor that a veth gets unless told otherwise it uses one, and for each end the kernel waits
-/// until no processor can be looking at the others.
+/// Requests one queue per direction. By default a veth gets a queue per processor but uses only one, and for each end
+/// the kernel waits until no processor can access the others.
 fn one_queue(message: Message) -> Message {
     let message = message.attr_u32(libc::IFLA_NUM_TX_QUEUES, 1);
     message.attr_u32(libc::IFLA_NUM_RX_QUEUES, 1)
 }
 
-/// `struct ifinfomsg`.
+/// Builds `struct ifinfomsg`.
 fn header(index: u32, flags: u32, change: u32) -> [u8; 16] {
     let mut header = [0; 16];
     header[4..8].copy_from_slice(&index.to_ne_bytes());

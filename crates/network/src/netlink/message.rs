@@ -8,11 +8,11 @@ pub(crate) const HEADER: usize = 16;
 /// Marks an attribute that holds attributes.
 const NESTED: u16 = 0x8000;
 
-/// A message being put together.
+/// A message under construction.
 #[derive(Debug, Clone)]
 pub(crate) struct Message {
     bytes: Vec<u8>,
-    /// Whether an attribute has more bytes than its length can say.
+    /// Whether an attribute exceeds the maximum of its length field.
     is_too_long: bool,
 }
 
@@ -29,12 +29,12 @@ impl Message {
         }
     }
 
-    /// The message's type.
+    /// Returns the message's type.
     pub(crate) fn kind(&self) -> u16 {
         u16::from_ne_bytes([self.bytes[4], self.bytes[5]])
     }
 
-    /// Appends to the fixed part.
+    /// Appends bytes to the fixed part.
     pub(crate) fn fixed(mut self, part: &[u8]) -> Self {
         self.bytes.extend_from_slice(part);
         self
@@ -45,7 +45,7 @@ impl Message {
         self
     }
 
-    /// A string with its final NUL.
+    /// Appends a string with its final NUL.
     pub(crate) fn attr_str(mut self, kind: u16, text: &str) -> Self {
         let start = self.open(kind);
         self.bytes.extend_from_slice(text.as_bytes());
@@ -62,7 +62,7 @@ impl Message {
         self.attr(kind, &value.to_ne_bytes())
     }
 
-    /// A number in network byte order, as nf_tables wants it.
+    /// Appends a number in network byte order, as nf_tables requires.
     pub(crate) fn attr_be32(self, kind: u16, value: u32) -> Self {
         self.attr(kind, &value.to_be_bytes())
     }
@@ -71,7 +71,7 @@ impl Message {
         self.attr(kind, &value.to_be_bytes())
     }
 
-    /// An attribute of attributes.
+    /// Appends an attribute that contains attributes.
     pub(crate) fn nest(mut self, kind: u16, fill: impl FnOnce(Self) -> Self) -> Self {
         let start = self.open(kind | NESTED);
         self = fill(self);
@@ -79,7 +79,7 @@ impl Message {
         self
     }
 
-    /// An attribute of attributes after a fixed part of its own.
+    /// Appends an attribute that contains a fixed part and then attributes.
     pub(crate) fn nest_after(
         mut self,
         kind: u16,
@@ -93,7 +93,7 @@ impl Message {
         self
     }
 
-    /// The finished message.
+    /// Returns the bytes of the finished message.
     pub(crate) fn finish(mut self, sequence: u32, more_flags: i32) -> io::Result<Vec<u8>> {
         if self.is_too_long {
             let problem = "a netlink attribute is longer than 65,535 bytes";
@@ -130,19 +130,19 @@ impl Message {
     }
 }
 
-/// The attributes in a part of a message; ends at the first malformed one.
+/// Iterator over the attributes in a part of a message; ends at the first malformed one.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Attributes<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Attributes<'a> {
-    /// The payload of the first attribute of a kind.
+    /// Returns the payload of the first attribute of a kind.
     pub(crate) fn get(self, kind: u16) -> Option<&'a [u8]> {
         self.into_iter()
             .find(|(k, _)| *k == kind)
             .map(|(_, payload)| payload)
     }
 
-    /// The attributes inside one.
+    /// Returns the attributes inside an attribute.
     pub(crate) fn inner(self, kind: u16) -> Attributes<'a> {
         Attributes(self.get(kind).unwrap_or_default())
     }

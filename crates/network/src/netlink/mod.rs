@@ -1,5 +1,5 @@
-//! The kernel's configuration sockets, spoken to in hand-made messages: the
-//! few that are needed are simpler than a library for all of them.
+//! Netlink sockets and messages. The few messages that are needed are simpler by hand than with a library for all of
+//! them.
 
 mod address;
 mod bridge_port;

@@ -9,7 +9,7 @@ use super::socket::Rtnl;
 use crate::Cidr;
 use crate::cidr::octets;
 
-/// A route, as it is to be made or as it was found.
+/// A route to create, or one that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RouteEntry {
     pub(crate) dst: Cidr,
@@ -23,14 +23,14 @@ pub(crate) struct RouteEntry {
     pub(crate) advmss: Option<u32>,
 }
 
-/// How far a route's destinations are.
+/// The scope of a route: the distance of its destinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RouteScope {
     /// Anywhere.
     Universe,
     /// On the link.
     Link,
-    /// As a number (results may name any).
+    /// Another scope by its number (results may contain any).
     Other(u8),
 }
 
@@ -148,7 +148,7 @@ impl RouteEntry {
 }
 
 impl Rtnl {
-    /// Makes a route; fails if there is one like it.
+    /// Adds a route; fails if it already exists.
     pub(crate) fn add_route(&mut self, route: &RouteEntry) -> io::Result<()> {
         self.0.request(new_route(route))
     }
@@ -157,7 +157,7 @@ impl Rtnl {
         self.0.request(route.message(libc::RTM_DELROUTE, 0, 0))
     }
 
-    /// The routes of the main table, or of another one.
+    /// Lists the routes of one family in any table.
     pub(crate) fn routes(&mut self, v4: bool) -> io::Result<Vec<RouteEntry>> {
         let mut header = [0; 12];
         header[0] = (if v4 { libc::AF_INET } else { libc::AF_INET6 }) as u8;
@@ -170,7 +170,7 @@ impl Rtnl {
             .collect())
     }
 
-    /// The interface packets to `destination` would leave through.
+    /// Returns the interface through which packets to `destination` would leave.
     pub(crate) fn route_to(&mut self, destination: IpAddr) -> io::Result<Option<u32>> {
         let mut header = [0; 12];
         header[0] = family(destination);
@@ -186,7 +186,7 @@ impl Rtnl {
     }
 }
 
-/// A request for a route, to be sent with others.
+/// Builds a request to add a route, to be sent with others.
 pub(crate) fn new_route(route: &RouteEntry) -> Message {
     let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
     route.message(libc::RTM_NEWROUTE, flags, libc::RTPROT_BOOT)

@@ -1,4 +1,4 @@
-//! A netlink socket: requests, and the kernel's answers to them.
+//! Netlink socket: sends requests and reads the kernel's answers.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,15 +12,14 @@ use rustix::net::{
 
 use super::message::{HEADER, Message};
 
-/// Which part of the kernel a socket leads to.
+/// The kernel subsystem of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Route,
     Netfilter,
 }
 
-/// A socket that belongs to the network namespace of the thread that opened
-/// it, from whichever thread it is used later.
+/// A socket bound to the network namespace of the thread that opened it. It may be used from any thread later.
 #[derive(Debug)]
 pub(crate) struct Socket {
     fd: OwnedFd,
@@ -32,10 +31,10 @@ pub(crate) struct Socket {
 #[derive(Debug)]
 pub(crate) struct Rtnl(pub(crate) Socket);
 
-/// Any socket takes so much at once.
+/// Size of a transaction that any socket accepts.
 const USUAL_TRANSACTION: usize = 64 << 10;
 
-/// One message of an answer: its type, and what follows the header.
+/// One message of an answer: its type, and the bytes after the header.
 pub(crate) type Reply = (u16, Vec<u8>);
 
 impl Rtnl {
@@ -76,13 +75,12 @@ impl Socket {
         })
     }
 
-    /// Has the kernel do something.
+    /// Sends a request and waits for its acknowledgement.
     pub(crate) fn request(&mut self, message: Message) -> io::Result<()> {
         self.request_all([message])
     }
 
-    /// Has the kernel do several things, in one call; the first failure is
-    /// reported after all were tried.
+    /// Sends several requests in one call. Tries all of them and then returns the first failure.
     pub(crate) fn request_all(
         &mut self,
         messages: impl IntoIterator<Item = Message>,
@@ -100,7 +98,7 @@ impl Socket {
         self.acknowledged(first..=self.sequence)
     }
 
-    /// Asks for one thing.
+    /// Requests one object.
     pub(crate) fn query(&mut self, message: Message) -> io::Result<Reply> {
         let replies = self.ask(message, 0)?;
         replies
@@ -109,22 +107,22 @@ impl Socket {
             .ok_or_else(|| io::Error::from(io::ErrorKind::UnexpectedEof))
     }
 
-    /// Has the kernel list only what is asked for, where it can.
+    /// Enables strict checking, so that the kernel lists only the requested objects, if it supports that.
     pub(super) fn be_strict(&self) -> bool {
         super::strict::be_strict(self.fd.as_fd())
     }
 
-    /// Asks for all of a kind.
+    /// Requests a list of all objects of a kind.
     pub(crate) fn dump(&mut self, message: Message) -> io::Result<Vec<Reply>> {
         self.ask(message, libc::NLM_F_DUMP)
     }
 
-    /// Sends a transaction, and waits for the acknowledgement of the messages that are to have one.
+    /// Sends a transaction, and waits for the acknowledgements of the messages that request one.
     pub(crate) fn transact(&mut self, messages: Vec<(Message, bool)>) -> io::Result<()> {
         self.transact_told(messages).map(drop)
     }
 
-    /// Does the same; what the kernel tells of messages that ask for an echo.
+    /// Sends a transaction like [`Self::transact`]; returns the kernel's replies to messages that request an echo.
     pub(crate) fn transact_told(
         &mut self,
         messages: Vec<(Message, bool)>,
@@ -141,7 +139,7 @@ impl Socket {
             bytes.extend(message.finish(self.sequence, flag)?);
         }
         if bytes.len() > USUAL_TRANSACTION {
-            // Where that is not allowed, what the socket takes by itself may do.
+            // Without the permission, the socket's usual buffer may be sufficient.
             let _ = sockopt::set_socket_send_buffer_size_force(&self.fd, bytes.len());
         }
         self.send(&bytes)?;
@@ -149,8 +147,8 @@ impl Socket {
         let Some(last) = last_wanted else {
             return Ok(told);
         };
-        // Any message of a transaction may be answered with an error; all are
-        // over when the last one that asked for it is acknowledged.
+        // Any message of a transaction may cause an error. The transaction is complete when the last message that
+        // requested an acknowledgement has it.
         let mut failure = None;
         loop {
             for (kind, sequence, body) in self.receive()? {
@@ -222,7 +220,7 @@ impl Socket {
         }
     }
 
-    /// The messages of one datagram: type, sequence number, body.
+    /// Reads the messages of one datagram: type, sequence number, body.
     fn receive(&mut self) -> io::Result<Vec<(u16, u32, Vec<u8>)>> {
         let length = loop {
             match recv(&self.fd, &mut self.buffer[..], RecvFlags::TRUNC) {
@@ -265,7 +263,7 @@ fn header(bytes: &[u8]) -> Option<(usize, u16, u32)> {
     (length >= HEADER).then_some((length, kind, sequence))
 }
 
-/// The error in an acknowledgement; `None`: it worked.
+/// Returns the error in an acknowledgement; `None` means success.
 fn error_of(body: &[u8]) -> Option<io::Error> {
     let code = body
         .get(..4)

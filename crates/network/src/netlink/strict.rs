@@ -1,4 +1,4 @@
-//! Asking the kernel for less: to take a request for a list at its word, and not to repeat what it was told.
+//! Socket options that reduce the kernel's answers: strictly filtered lists, and errors without the request.
 #![allow(
     unsafe_code,
     reason = "no safe wrapper knows these options of netlink sockets"
@@ -10,21 +10,21 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 const NETLINK_CAP_ACK: libc::c_int = 10;
 const NETLINK_GET_STRICT_CHK: libc::c_int = 12;
 
-/// From now on lists are of what was asked for only: without this (and on kernels before 4.20, which
-/// refuse it) all addresses of all interfaces come, whichever interface was named.
+/// Limits lists to the requested objects. Without this option (and on kernels before 4.20, which refuse it) the
+/// kernel returns all addresses of all interfaces, whichever interface the request names.
 pub(super) fn be_strict(socket: BorrowedFd<'_>) -> bool {
     set(socket, NETLINK_GET_STRICT_CHK)
 }
 
-/// From now on a refusal does not contain what is refused: what is refused of a large transaction would
-/// not fit into the socket. Kernels before 4.3 refuse that.
+/// Omits the request from error messages: the request of a large transaction would not fit into the socket. Kernels
+/// before 4.3 refuse this option.
 pub(super) fn be_brief(socket: BorrowedFd<'_>) -> bool {
     set(socket, NETLINK_CAP_ACK)
 }
 
 fn set(socket: BorrowedFd<'_>, option: libc::c_int) -> bool {
     let on: libc::c_int = 1;
-    // SAFETY: the value is an int that lives across the call, and its size is told.
+    // SAFETY: the value is an int that lives across the call, and its size is passed.
     let done = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

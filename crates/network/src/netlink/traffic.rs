@@ -1,5 +1,5 @@
-//! Queueing disciplines: a rate limit on what an interface sends, and the
-//! redirection of what it receives to another interface's limit.
+//! Queueing disciplines: rate limits on the packets that an interface sends, and redirection of received packets to
+//! another interface with a limit.
 
 use std::io;
 
@@ -34,15 +34,15 @@ const TCA_MIRRED_PARMS: u16 = 2;
 const TC_ACT_STOLEN: i32 = 4;
 const TCA_EGRESS_REDIR: i32 = 1;
 
-/// How long a packet may wait in the bucket's queue.
+/// Maximum time of a packet in the bucket's queue.
 const LATENCY_SECONDS: f64 = 0.025;
 
-/// The scheduler's clock: 64 ns a tick (`/proc/net/psched`), for which the
-/// kernel has reported the same numbers since 2.6.31.
+/// Frequency of the scheduler's clock: 64 ns a tick (`/proc/net/psched`). The kernel has reported the same numbers
+/// since 2.6.31.
 const TICKS_PER_SECOND: f64 = 15_625_000.0;
 
 impl TokenBucket {
-    /// From bits per second and bits, as CNI writes them.
+    /// Converts a rate in bits per second and a burst in bits, as CNI writes them.
     pub(crate) fn from_bits(rate: u64, burst: u64) -> Self {
         Self {
             rate: rate / 8,
@@ -50,7 +50,7 @@ impl TokenBucket {
         }
     }
 
-    /// `struct tc_tbf_qopt`: two rate specifications, then limit, buffer, mtu.
+    /// Builds `struct tc_tbf_qopt`: two rate specifications, then limit, buffer, mtu.
     fn parameters(self) -> Vec<u8> {
         let rate32 = u32::try_from(self.rate).unwrap_or(u32::MAX);
         let seconds = f64::from(self.burst) / self.rate.max(1) as f64;
@@ -69,7 +69,7 @@ impl TokenBucket {
 }
 
 impl Rtnl {
-    /// Limits what an interface sends.
+    /// Limits the rate at which an interface sends.
     pub(crate) fn limit_rate(&mut self, index: u32, bucket: TokenBucket) -> io::Result<()> {
         let message = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_REPLACE)
             .fixed(&header(index, ROOT_HANDLE, TC_H_ROOT, 0))
@@ -86,7 +86,7 @@ impl Rtnl {
         }))
     }
 
-    /// Sends what an interface receives out of another one.
+    /// Redirects packets that an interface receives to another one.
     pub(crate) fn redirect_ingress(&mut self, from: u32, to: u32) -> io::Result<()> {
         let ingress = Message::new(libc::RTM_NEWQDISC, libc::NLM_F_CREATE | libc::NLM_F_EXCL)
             .fixed(&header(from, INGRESS_HANDLE, TC_H_INGRESS, 0))
@@ -122,7 +122,7 @@ impl Rtnl {
         self.0.request_all([ingress, filter])
     }
 
-    /// The names of the queueing disciplines of an interface.
+    /// Lists the names of an interface's queueing disciplines.
     pub(crate) fn disciplines(&mut self, index: u32) -> io::Result<Vec<String>> {
         let message = Message::new(libc::RTM_GETQDISC, 0).fixed(&header(index, 0, 0, 0));
         let replies = self.0.dump(message)?;
@@ -140,7 +140,7 @@ impl Rtnl {
     }
 }
 
-/// `struct tcmsg`.
+/// Builds `struct tcmsg`.
 fn header(index: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {
     let mut header = [0; 20];
     header[4..8].copy_from_slice(&index.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! Attaching a pod, and verifying that it is.
+//! ADD and CHECK of a pod.
 
 use std::io::ErrorKind;
 
@@ -65,7 +65,7 @@ impl Inner {
         done
     }
 
-    /// Undoes a failed attempt, by all that was noted during it.
+    /// Undoes a failed attempt, using the journal's records of it.
     fn undo(&self, entry: &JournalEntry) -> Result<(), Error> {
         let noted = self.journal.get(&entry.attachment.id);
         self.detach_entry(noted.as_ref().unwrap_or(entry))
@@ -89,8 +89,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What became of an earlier attempt: its result if that still stands;
-    /// otherwise it is undone.
+    /// Returns the result of an earlier attempt if it is still valid; otherwise undoes the attempt.
     fn settle_earlier_attempt(&self, pod: &Attachment) -> Result<Option<PodNetwork>, Error> {
         let Some(earlier) = self.journal.get(&pod.id) else {
             return Ok(None);
@@ -125,7 +124,7 @@ impl Inner {
                 Progress::First(result) => self.journal.note_partial(&pod.id, index, result),
                 Progress::Ran(count) => self.journal.note_ran(&pod.id, index, count),
             };
-            // The intent is in the journal: a GC that comes later knows of it.
+            // The journal already has the intent: a later GC knows of the pod.
             let raw = self
                 .gates
                 .beside_others(&network.name, || chain.add(target, note))?;
@@ -154,7 +153,7 @@ impl Inner {
                 &raw,
             );
             if let Err(error) = cached {
-                // The journal has it too; only other tools miss it.
+                // The journal has the result, too; only other tools miss it.
                 tracing::warn!(pod = %pod.id, %error, "cannot store the CNI result for other tools");
             }
             attached.result = Some(raw);
@@ -168,8 +167,8 @@ impl Inner {
     }
 }
 
-/// A network without a plugin for something leaves it undone, as with the other
-/// runtimes; nobody else would tell.
+/// Logs requested settings that no plugin of a network supports. Like other runtimes, the daemon ignores them;
+/// nothing else would report it.
 fn warn_of_ignored_wishes(pod: &Attachment, networks: &[NetworkConf], args: &RuntimeArgs) {
     const WISHES: [&str; 6] = [
         "portMappings",
@@ -191,8 +190,7 @@ fn warn_of_ignored_wishes(pod: &Attachment, networks: &[NetworkConf], args: &Run
     }
 }
 
-/// The pod's interface on the first network has the name asked for; further
-/// ones count up from there.
+/// Returns the interface name on a network. The first network uses the requested name; further ones count up from it.
 fn interface_name(pod: &Attachment, index: usize) -> String {
     let first = pod.interface.as_str();
     if index == 0 {

@@ -1,4 +1,4 @@
-//! Releasing what belongs to nobody.
+//! Garbage collection of attachments without a pod.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -9,32 +9,32 @@ use crate::journal::JournalEntry;
 use crate::plugins::{Chain, Target};
 use crate::{ContainerId, Error};
 
-/// What a garbage collection did.
+/// The result of a garbage collection.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GcReport {
-    /// Pods detached because nobody knows them any more.
+    /// Detached pods that no longer exist.
     pub released: Vec<String>,
-    /// Pods (or networks) for which that failed, and why; the next run retries.
+    /// Pods (or networks) whose release failed, with the reason; the next run retries.
     pub failed: Vec<(String, String)>,
-    /// Networks whose plugins were not asked to collect, pods being attached
-    /// and detached all the time; the next run asks them.
+    /// Networks whose plugins did not run GC, because pods were being attached and detached all the time; the next
+    /// run retries.
     pub put_off: Vec<String>,
 }
 
-/// What a garbage collection would release.
+/// An attachment that a garbage collection would release.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Orphan {
-    /// The pod that had it.
+    /// The ID of the pod that had it.
     pub id: String,
-    /// The networks it is attached to, as far as known.
+    /// The networks of the attachment, as far as known.
     pub networks: Vec<String>,
     /// Its addresses, as far as known.
     pub ips: Vec<IpAddr>,
 }
 
 impl Inner {
-    /// What [`Self::gc`] would release. What plugins would find by themselves is not among it:
-    /// they can't be asked without doing it.
+    /// Lists the attachments that [`Self::gc`] would release. Garbage that only plugins find is not included: their
+    /// GC has no dry run.
     pub(super) fn orphans(
         &self,
         is_valid: &dyn Fn(&ContainerId) -> bool,
@@ -78,7 +78,7 @@ impl Inner {
         Ok(cached)
     }
 
-    /// What is in the cache that is shared with other tools.
+    /// Reads the cache that is shared with other tools.
     pub(super) fn cached(&self) -> Result<Vec<CachedAttachment>, Error> {
         self.cache.list().map_err(|source| Error::Io {
             action: "list the cache of attachments in",
@@ -105,14 +105,14 @@ impl Inner {
                 continue;
             }
             let _alone = self.gates.pod_blocking(&id);
-            // Somebody else may have been at work on it until now.
+            // Another operation may have worked on the pod until now.
             if is_valid(&id) {
                 continue;
             }
             let done = match self.journal.known(&id) {
                 Ok(None) => continue,
                 Ok(Some(entry)) => self.detach_entry(&entry),
-                // Torn by a power loss: there is nothing to go by but the cache.
+                // Torn by a power loss: only the cache has information.
                 Err(_) => self
                     .detach(&crate::Attachment::new(id.clone(), ""), None)
                     .and_then(|()| self.journal.forget(&id, self.config().max_networks.max(1))),
@@ -162,7 +162,7 @@ impl Inner {
         Ok(())
     }
 
-    /// All plugins are told even if one fails; the first failure of a network is reported.
+    /// Runs GC of all plugins even if one fails; reports the first failure of a network.
     fn tell_plugins(&self, report: &mut GcReport) {
         let Ok(networks) = self.networks_of(&self.config().conf_dir) else {
             return;
@@ -184,12 +184,12 @@ impl Inner {
         let chain = Chain::new(network, &config)?;
         let mut first = Ok(Told::All);
         for plugin in chain.collectors() {
-            // For each anew: who waits lets one plugin pass, not all of them.
+            // One lock per plugin: a waiting pod waits for one plugin, not for all of them.
             let Some(_alone) = self.gates.alone(&network.name) else {
                 return first.and(Ok(Told::PutOff));
             };
-            // What is not in the journal yet waits until this plugin is done. What is left out of
-            // the list is released, be it in use: a list that cannot be made is told to nobody.
+            // New pods wait until this plugin is done. The plugin releases everything that is missing in the list,
+            // even if it is in use; without a complete list it is not called.
             let done = chain.gc(plugin, &self.attached_to(&network.name)?);
             if let (Err(error), true) = (done, first.is_ok()) {
                 first = Err(error.into());
@@ -198,7 +198,7 @@ impl Inner {
         first
     }
 
-    /// What is attached to a network, or about to be: pods and interfaces.
+    /// Lists the attachments of a network, including planned ones: pods and interfaces.
     fn attached_to(&self, network: &str) -> Result<Vec<(String, String)>, Error> {
         let mut attached: Vec<(String, String)> = Vec::new();
         for id in self.journal.ids()? {
@@ -206,7 +206,7 @@ impl Inner {
             let here = networks.into_iter().flatten().filter(|n| n.name == network);
             attached.extend(here.map(|network| (id.to_string(), network.if_name)));
         }
-        // What another runtime attached to the same network is valid too.
+        // Attachments of another runtime to the same network are valid, too.
         attached.extend(
             self.cached()?
                 .into_iter()
@@ -219,15 +219,14 @@ impl Inner {
     }
 }
 
-/// Whether the plugins of a network were asked to collect.
+/// Whether the plugins of a network ran GC.
 enum Told {
     All,
     PutOff,
 }
 
-/// Attachments in the cache whose namespace is gone (a reboot) are garbage
-/// whoever made them: other runtimes use the same directory, so all
-/// others are left alone.
+/// Reports whether a cached attachment is garbage because its namespace is gone (after a reboot). Other runtimes use
+/// the same directory, so all other attachments stay.
 fn is_forsaken(cached: &CachedAttachment, is_valid: &dyn Fn(&ContainerId) -> bool) -> bool {
     let known = cached.container_id.parse().is_ok_and(|id| is_valid(&id));
     !known && !cached.netns.is_empty() && !Path::new(&cached.netns).exists()

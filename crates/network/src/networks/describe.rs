@@ -1,4 +1,4 @@
-//! What the networks are, for people.
+//! Summaries of the networks for administrators.
 
 use super::shared::Inner;
 use crate::plugins::Chain;
@@ -6,13 +6,13 @@ use crate::plugins::Chain;
 /// A network that new pods are attached to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NetworkSummary {
-    /// Its name.
+    /// The network's name.
     pub name: String,
-    /// The version its plugins are spoken to in.
+    /// The CNI version in which its plugins are called.
     pub cni_version: String,
     /// The types of its plugins.
     pub plugins: Vec<String>,
-    /// Whether they are done in process.
+    /// Whether the plugins run in process.
     pub in_process: bool,
 }
 

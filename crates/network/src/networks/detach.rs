@@ -1,4 +1,4 @@
-//! Detaching a pod.
+//! DEL of a pod.
 
 use super::shared::Inner;
 use crate::cni::NetworkConf;
@@ -33,7 +33,7 @@ impl Inner {
         self.delete(pod, &self.cached_of(pod)?, pod.netns.exists())
     }
 
-    /// Undoes what a journal entry says was done or begun.
+    /// Undoes a complete or partial attachment according to its journal entry.
     pub(super) fn detach_entry(&self, entry: &JournalEntry) -> Result<(), Error> {
         self.delete(
             &entry.attachment,
@@ -42,8 +42,8 @@ impl Inner {
         )
     }
 
-    /// Has every network detach the pod, and forgets it once all have; the
-    /// first failure is reported, and leaves it all to be repeated.
+    /// Runs DEL on every network, and removes the pod's journal entry once all succeed. Returns the first failure,
+    /// after which the whole call must be repeated.
     fn delete(
         &self,
         pod: &Attachment,
@@ -54,7 +54,7 @@ impl Inner {
         let mut first = Ok(());
         for attached in networks.iter().rev() {
             let done = conf_of(attached).and_then(|mut network| {
-                // What never ran has nothing to undo, and may never be able to run.
+                // Plugins that did not run have nothing to undo, and may never be able to run.
                 network.plugins.truncate(attached.ran.unwrap_or(usize::MAX));
                 let config = self.config();
                 let chain = Chain::new(&network, &config)?;
@@ -85,7 +85,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What the cache that is shared with other tools says of a pod.
+    /// Returns a pod's attachments from the cache that is shared with other tools.
     fn cached_of(&self, pod: &Attachment) -> Result<Vec<AttachedNetwork>, Error> {
         let mut cached = self.cached()?;
         cached.retain(|cached| cached.container_id == pod.id.as_str());
@@ -102,8 +102,7 @@ impl Inner {
             .collect())
     }
 
-    /// Without a record of ours: what the cache says, or what the node's
-    /// networks are now.
+    /// Returns a pod's networks without a journal entry: from the cache, or else the node's current networks.
     fn networks_by_cache(&self, pod: &Attachment) -> Result<Vec<AttachedNetwork>, Error> {
         let cached = self.cached_of(pod)?;
         if !cached.is_empty() {
@@ -124,7 +123,7 @@ impl Inner {
     }
 }
 
-/// The network an attachment was made to, as it was then.
+/// Returns the network's configuration at the time of the attachment.
 pub(super) fn conf_of(attached: &AttachedNetwork) -> Result<NetworkConf, Error> {
     NetworkConf::from_list(attached.conf.clone()).map_err(|error| {
         Error::Invalid(format!(

@@ -1,4 +1,4 @@
-//! Who waits for whom, so that nothing is done to a pod or a network twice at a time.
+//! Locks that prevent concurrent operations on the same pod or network.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,55 +11,56 @@ use tokio::time::timeout;
 
 use crate::{ContainerId, Error};
 
-/// How long it is waited for a moment at which garbage can be collected.
+/// Timeout for a moment at which garbage can be collected.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How often it is looked whether that moment is there.
+/// Interval of the checks for that moment.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The gates of a node's networks. Who passes several takes the pod's before a network's.
+/// The locks of a node's networks. Code that needs several takes the pod's lock before a network's.
 ///
-/// Some wait on a thread. None of these is the node's own: it is one of a place of plugins (`places.rs`), where
-/// - a pod's gate ([`Gates::pod_blocking`]) is waited for by the one that collects garbage alone. Who is asked how the
-///   network is has the other thread of that place, and ADD and DEL have places of their own;
-/// - a network's ([`Gates::beside_others`]) is held alone for one plugin's GC, which has a deadline. Who waits then has
-///   threads of the networks of one directory, all of which each pod there is attached to: a directory is an owner,
-///   and leaves a quarter of its place to others;
-/// - [`Gates::alone`] gives up after [`PATIENCE`], and queues before nobody.
+/// Some operations block a thread. They never block a thread of the daemon's own, only threads of the plugin pools
+/// (`places.rs`):
+/// - Only garbage collection blocks on a pod's lock ([`Gates::pod_blocking`]). STATUS uses the other thread of that
+///   pool, and ADD and DEL have their own pools.
+/// - GC of one plugin holds a network's lock exclusively ([`Gates::beside_others`]), with a timeout. The operations
+///   that wait use threads of the networks of one directory, and each pod there is attached to all of these networks.
+///   A directory is one owner in the pool, and leaves a quarter of the threads to others.
+/// - [`Gates::alone`] gives up after [`PATIENCE`], and blocks no other operation while it waits.
 ///
-/// So a plugin or a file that hangs holds up pods of its own networks, for as long as plugins may take.
+/// So a plugin or a file that hangs only delays pods of its own networks, at most for the plugins' timeout.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
-    /// Each held by the one that works on the pod.
+    /// Each lock is held by the operation on the pod.
     pods: Keyed<ContainerId, AsyncMutex<()>>,
-    /// By name, each held shared by ADD and DEL, alone by GC, which must not run beside an ADD it
-    /// does not know of.
+    /// Locks by network name. ADD and DEL hold them shared. GC holds them exclusively, because it must not run beside
+    /// an ADD that its list does not include.
     networks: Keyed<String, RwLock<()>>,
-    /// Held by the one that collects garbage.
+    /// Held during garbage collection.
     collecting: Arc<AsyncMutex<()>>,
 }
 
 impl Gates {
-    /// Waits until nobody else works on the pod.
+    /// Waits until no other operation works on the pod.
     pub(super) async fn pod(&self, id: &ContainerId) -> OwnedMutexGuard<()> {
         self.pods.get(id).lock_owned().await
     }
 
-    /// The same, on a thread that may block.
+    /// Waits like [`Self::pod`], but blocks the thread.
     pub(super) fn pod_blocking(&self, id: &ContainerId) -> OwnedMutexGuard<()> {
         self.pods.get(id).blocking_lock_owned()
     }
 
-    /// Does ADD or DEL on a network, not beside GC. Blocks for as long as one plugin's GC may take.
+    /// Runs ADD or DEL on a network, not concurrently with GC. Blocks at most for one plugin's GC.
     pub(super) fn beside_others<T>(&self, network: &str, work: impl FnOnce() -> T) -> T {
         let gate = self.networks.get(network);
         let _shared = gate.blocking_read();
         work()
     }
 
-    /// Keeps a network's ADD and DEL waiting; `None` if some of them were at work all the time.
+    /// Locks a network against ADD and DEL; returns `None` if operations were running all the time.
     ///
-    /// Not by queueing: that would hold up every new pod until the slowest plugin at work is done.
+    /// The lock does not queue: a queued writer would hold up every new pod until the slowest running plugin is done.
     pub(super) fn alone(&self, network: &str) -> Option<OwnedRwLockWriteGuard<()>> {
         let gate = self.networks.get(network);
         let mut waited = Duration::ZERO;
@@ -73,14 +74,14 @@ impl Gates {
         }
     }
 
-    /// Waits a while until nobody else collects garbage.
+    /// Waits a limited time until no other garbage collection runs.
     pub(super) async fn turn_to_collect(&self) -> Result<OwnedMutexGuard<()>, Error> {
         let turn = Arc::clone(&self.collecting).lock_owned();
         timeout(PATIENCE, turn).await.map_err(|_| Error::Collecting)
     }
 }
 
-/// One lock for each key that somebody is interested in.
+/// One lock for each key in use.
 #[derive(Debug)]
 struct Keyed<K, L>(Mutex<HashMap<K, Weak<L>>>);
 

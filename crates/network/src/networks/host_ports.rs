@@ -1,4 +1,4 @@
-//! Which pod holds which port of the node.
+//! Reservations of host ports by pods.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ pub(super) struct HostPorts {
 /// One pod's ports.
 #[derive(Debug)]
 struct Held {
-    /// The pod, for people.
+    /// The pod's name and ID for messages.
     pod: String,
     mappings: Vec<PortMapping>,
 }
@@ -34,7 +34,7 @@ impl HostPorts {
         }
     }
 
-    /// Takes a pod's ports, or says who has one of them.
+    /// Reserves a pod's ports; the error names the pod that holds one of them.
     pub(super) fn reserve(&self, pod: &Attachment) -> Result<(), Error> {
         if let Some(mapping) = pod
             .port_mappings
@@ -93,7 +93,7 @@ fn collide(a: &PortMapping, b: &PortMapping) -> bool {
         }
 }
 
-/// "All addresses" is the same as naming none.
+/// Converts the wildcard address to `None`: both mean all addresses.
 fn specific(address: Option<IpAddr>) -> Option<IpAddr> {
     address.filter(|address| !address.is_unspecified())
 }

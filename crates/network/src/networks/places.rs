@@ -1,9 +1,8 @@
-//! Where work waits that depends on plugins.
+//! Thread pools for work that depends on plugins.
 //!
-//! A plugin may take as long as it is allowed to, and so may whoever holds a lock that one done in
-//! process needs. Each kind of work has its own place, so that pods can be detached while all
-//! attachments hang, and the node can be asked how it is while pods are neither attached nor
-//! detached.
+//! A plugin may run until its timeout, and so may the holder of a lock that an in-process plugin needs. Each kind of
+//! work has its own pool. So pods can be detached while all attachments hang, and STATUS works while pods can neither
+//! be attached nor detached.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,20 +15,19 @@ use super::Networks;
 use super::shared::Inner;
 use crate::{Error, Status};
 
-/// More pods than a node has may wait.
+/// Maximum queue length: more than the number of pods on a node.
 const WAITING: usize = 4096;
 
 static ATTACHING: Place = Place::new("attaching pods to networks", 64, 48, WAITING);
 static DETACHING: Place = Place::new("detaching pods from networks", 64, 48, WAITING);
 static CHECKING: Place = Place::new("checking pods' networks", 8, 6, WAITING);
-/// One that collects, one that is asked how the network is; both are one at a time.
+/// One thread for garbage collection, one for STATUS; each of them runs one at a time.
 static ASKING: Place = Place::new("asking network plugins", 2, 2, WAITING);
 
-/// Who asks how the network is gets an answer by then: kubelets take a runtime for dead that does
-/// not say how it is for half a minute.
+/// Timeout of a status query: a kubelet regards a runtime as dead if it does not report its status for half a minute.
 const ANSWER: Duration = Duration::from_secs(3);
 
-/// What is done with a pod.
+/// The kinds of plugin work on a pod.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Work {
     Attach,
@@ -48,9 +46,8 @@ impl Work {
 }
 
 impl Networks {
-    /// Has plugins work on a pod. Networks described in one directory share its threads, so that
-    /// those of one runtime handler do not take all. What runs ends by itself: every plugin has a
-    /// timeout.
+    /// Runs plugins for a pod. All networks of one directory share its threads, so that those of one runtime handler
+    /// do not take all. Running work ends by itself, because every plugin has a timeout.
     pub(super) async fn with_plugins<T: Send + 'static>(
         &self,
         kind: Work,
@@ -62,7 +59,7 @@ impl Networks {
         kind.place().run_for(&owner, move || work(&inner)).await?
     }
 
-    /// Has plugins collect what belongs to nobody.
+    /// Runs garbage collection of the plugins.
     pub(super) async fn collecting<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Inner) -> T + Send + 'static,
@@ -71,8 +68,8 @@ impl Networks {
         Ok(ASKING.run(move || work(&inner)).await?)
     }
 
-    /// Whether pods can be attached. Plugins are asked by one caller at a time; that they do not
-    /// answer is an answer, too.
+    /// Reports whether pods can be attached. One caller at a time asks the plugins; a missing answer counts as a
+    /// status, too.
     pub async fn status(&self) -> Status {
         match timeout(ANSWER, self.ask()).await {
             Ok(Ok(status)) => status,

@@ -1,4 +1,4 @@
-//! State that all handles to the networks of a node share: the configuration and what was read by it.
+//! State that all handles to the networks of a node share: the current configuration and the parsed networks.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub(super) struct Inner {
     pub(super) cache: Cache,
     pub(super) host_ports: HostPorts,
     status: Mutex<StatusMemory>,
-    /// Held by the one that asks plugins how they are.
+    /// Held by the caller that asks the plugins for their status.
     pub(super) asking: Arc<AsyncMutex<()>>,
     recent: Mutex<RecentFailure>,
     pub(super) gates: Gates,
@@ -63,12 +63,12 @@ impl Inner {
         let mut watching = self.watch.lock();
         let config = Arc::new(config);
         *self.config.write() = Arc::clone(&config);
-        // What was found of the networks is of the old ones.
+        // The cached status belongs to the old networks.
         *watching = watch(&config, &self.store);
         self.status.lock().forget();
     }
 
-    /// The networks a pod with this configuration directory is attached to.
+    /// Returns the networks to which a pod with this configuration directory is attached.
     pub(super) fn networks_of(&self, dir: &Path) -> Result<Vec<NetworkConf>, Error> {
         let config = self.config();
         let watched = dir == config.conf_dir
@@ -76,7 +76,7 @@ impl Inner {
                 .handler_conf_dirs
                 .iter()
                 .any(|handler| handler == dir);
-        // What nobody watches is read each time.
+        // A directory without a watch is read each time.
         let loaded = if watched {
             self.store.get(dir)
         } else {
@@ -87,7 +87,7 @@ impl Inner {
         if !networks.is_empty() {
             return Ok(networks);
         }
-        // Where there is a file, even one that cannot be used, its network is wanted and no other.
+        // If there is a file, even an unusable one, its network is wanted instead of the default.
         if let Some(default) = config
             .default_network
             .as_ref()
@@ -116,8 +116,8 @@ impl Inner {
         own.unwrap_or_else(|| self.config().conf_dir.clone())
     }
 
-    /// Whether pods can be attached, and what the last try came to: no plugin's
-    /// own STATUS tells that it has no address left, or that it dies.
+    /// Reports whether pods can be attached, and the last failure. STATUS of a plugin does not report that it has no
+    /// address left, or that it crashes.
     pub(super) fn status(&self) -> Status {
         let recent = self.recent.lock();
         let warning = recent.warning(Instant::now());
@@ -135,7 +135,7 @@ impl Inner {
         let failure = match done {
             Ok(_) => None,
             Err(error @ Error::Plugin(_)) => Some(error.with_causes()),
-            // It tells nothing of the network.
+            // This failure is not about the network.
             Err(_) => return,
         };
         let mut recent = self.recent.lock();
@@ -153,7 +153,7 @@ impl Inner {
         memory().note(now, generation, fresh, self.config().status_grace)
     }
 
-    /// What is said instead of an answer: within the grace period that it is ready.
+    /// Returns the status if the plugins give no answer: ready within the grace period.
     pub(super) fn reported(&self, message: String) -> Status {
         let (now, generation) = (Instant::now(), self.store.generation());
         let status = Status::NotReady {

@@ -1,4 +1,4 @@
-//! A network's plugins, run one after the other.
+//! The plugins of a network, run one after the other.
 
 use std::path::{Path, PathBuf};
 
@@ -10,8 +10,7 @@ use crate::error::{Error, NativeError, PluginError, PluginFailure};
 use crate::native::{self, Call, NativePlugin};
 use crate::{Config, InProcess};
 
-/// A network ready to be attached to: its configuration, and for each plugin
-/// the way it is run.
+/// A network ready for use: its configuration, and for each plugin the way in which it runs.
 #[derive(Debug)]
 pub(crate) struct Chain<'a> {
     network: &'a NetworkConf,
@@ -20,27 +19,27 @@ pub(crate) struct Chain<'a> {
     limits: Limits,
 }
 
-/// Whom a verb is about.
+/// The pod and interface of a command.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Target<'a> {
     pub(crate) container_id: &'a str,
     pub(crate) if_name: &'a str,
-    /// The namespace; `None` where it is gone.
+    /// The namespace; `None` if it is gone.
     pub(crate) netns: Option<&'a Path>,
     pub(crate) args: &'a RuntimeArgs,
 }
 
-/// How far an ADD has come.
+/// Progress of an ADD.
 #[derive(Debug)]
 pub(crate) enum Progress<'a> {
-    /// The first plugin's result, without which the others could not undo their part.
+    /// The first plugin's result, which the others need to undo their part.
     First(&'a Value),
-    /// It ends, and only so many plugins were run.
+    /// ADD ends early, after this number of plugins.
     Ran(usize),
 }
 
 impl<'a> Chain<'a> {
-    /// Decides how the network's plugins are run.
+    /// Decides how the network's plugins run.
     pub(crate) fn new(
         network: &'a NetworkConf,
         config: &'a Config,
@@ -68,14 +67,14 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// Whether the plugins are done in process.
+    /// Reports whether the plugins run in process.
     pub(crate) fn is_in_process(&self) -> bool {
         self.in_process
     }
 
-    /// Attaches. After a failure DEL is due, for all plugins that were run.
+    /// Runs ADD of all plugins. After a failure the caller must run DEL for all plugins that ran.
     ///
-    /// `note` is told what DEL needs to know, before more is done.
+    /// `note` receives the information that DEL needs, before the next step.
     pub(crate) fn add(
         &self,
         target: Target<'_>,
@@ -119,7 +118,7 @@ impl<'a> Chain<'a> {
             .map_err(|error| fail(orlop_text::with_causes(&error), &printed))?;
         let same = printed.get("cniVersion").and_then(Value::as_str)
             == Some(self.network.cni_version.as_str());
-        // The next plugin reads the version it was configured with.
+        // The next plugin reads the version of its configuration.
         Ok(if same {
             printed
         } else {
@@ -127,14 +126,13 @@ impl<'a> Chain<'a> {
         })
     }
 
-    /// Detaches, the last plugin first. All are told even if one fails; the
-    /// first failure is reported.
+    /// Runs DEL, the last plugin first. All plugins run even if one fails; the first failure is returned.
     pub(crate) fn del(
         &self,
         target: Target<'_>,
         previous: Option<&Value>,
     ) -> Result<(), Box<PluginError>> {
-        // Programs of before 0.4.0 expect no previous result at DEL.
+        // Programs before 0.4.0 expect no previous result at DEL.
         let told = self.in_process || self.network.cni_version >= SpecVersion::V0_4_0;
         let previous = previous.filter(|_| told);
         let mut first = Ok(());
@@ -147,7 +145,7 @@ impl<'a> Chain<'a> {
         first
     }
 
-    /// Verifies an attachment, where the network's version knows how.
+    /// Runs CHECK, if the network's version supports it.
     pub(crate) fn check(
         &self,
         target: Target<'_>,
@@ -162,14 +160,14 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// Whether ADD would work, where the network's version knows how to ask (in
-    /// process any does); before 1.1.0: whether the programs are there.
+    /// Runs STATUS, if the network's version supports it (in process always). Before 1.1.0 it only checks that the
+    /// programs exist.
     pub(crate) fn status(&self) -> Result<(), Box<PluginError>> {
         for plugin in &self.network.plugins {
             if self.in_process || self.network.cni_version >= SpecVersion::V1_1_0 {
                 match self.run(plugin, Verb::Status, None, None, None) {
-                    // Plugins of 1.0 say "unknown CNI_COMMAND" with one of these
-                    // codes: they know no reason why ADD should fail.
+                    // Plugins of 1.0 report "unknown CNI_COMMAND" with one of these codes, which is not a reason for
+                    // ADD to fail.
                     Err(error) if lacks_the_verb(&error) => {}
                     done => drop(done?),
                 }
@@ -181,8 +179,7 @@ impl<'a> Chain<'a> {
         Ok(())
     }
 
-    /// The plugins that are to be told which attachments there are, where the
-    /// network's version knows how.
+    /// Returns the plugins whose GC must run, if the network's version supports it.
     pub(crate) fn collectors(&self) -> &'a [PluginConf] {
         if self.network.cni_version < SpecVersion::V1_1_0 || self.network.disable_gc {
             return &[];
@@ -190,8 +187,7 @@ impl<'a> Chain<'a> {
         &self.network.plugins
     }
 
-    /// Tells a plugin which attachments there are: what belongs to no other is
-    /// its to release.
+    /// Runs GC of a plugin with the list of valid attachments; the plugin releases everything else.
     pub(crate) fn gc(
         &self,
         plugin: &PluginConf,
@@ -220,7 +216,7 @@ impl<'a> Chain<'a> {
         let mut conf = plugin.stdin(self.network, &args.capability_args, previous);
         if let Some(valid) = valid_attachments {
             conf.insert("cni.dev/valid-attachments".to_owned(), valid.clone());
-            // The key of the specification's first print, still read by some.
+            // The key of the specification's first edition, which some plugins still read.
             conf.insert("cni.dev/attachments".to_owned(), valid.clone());
         }
         let conf = Value::Object(conf);
@@ -314,9 +310,8 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Whether a plugin refused a verb because it is older than the verb.
+/// Reports whether a plugin refused a command because it is older than the command.
 fn lacks_the_verb(error: &PluginError) -> bool {
-    // 1: incompatible version; 4: invalid environment, which is how an
-    // unknown CNI_COMMAND is reported.
+    // 1: incompatible version; 4: invalid environment, which includes an unknown CNI_COMMAND.
     matches!(error.failure, PluginFailure::Reported { code: 1 | 4, .. })
 }

@@ -1,4 +1,4 @@
-//! Running a plugin as a program.
+//! Plugins that run as programs.
 
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,17 +15,17 @@ use serde_json::Value;
 
 use crate::error::PluginFailure;
 
-/// What one run of a plugin may cost.
+/// Limits of one run of a plugin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How long it may take; it is killed then.
+    /// Maximum run time, after which the plugin is killed.
     pub(crate) timeout: Duration,
-    /// How much of its output is read.
+    /// Maximum number of output bytes that are read.
     pub(crate) output: usize,
 }
 
 impl Limits {
-    /// Limits with a timeout and the usual bound of output.
+    /// Returns limits with a timeout and the usual output limit.
     pub(crate) fn with_timeout(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -34,14 +34,13 @@ impl Limits {
     }
 }
 
-/// How much of a failed plugin's stderr is kept.
+/// Number of bytes kept of a failed plugin's stderr.
 const STDERR_KEPT: usize = 4096;
 
-/// How much of output that cannot be understood is shown.
+/// Number of bytes shown of output that cannot be parsed.
 const GARBAGE_SHOWN: usize = 256;
 
-/// Finds a plugin's program: the first directory that has an executable file
-/// of that name wins.
+/// Finds a plugin's program: the first directory with an executable file of that name wins.
 pub(crate) fn find_program(kind: &str, dirs: &[PathBuf]) -> Result<PathBuf, PluginFailure> {
     let mut not_executable = None;
     for dir in dirs {
@@ -65,8 +64,8 @@ pub(crate) fn find_program(kind: &str, dirs: &[PathBuf]) -> Result<PathBuf, Plug
     }
 }
 
-/// Runs a program with `env` added to the daemon's own environment, feeds it
-/// `stdin`, and gives back the JSON it printed (`None`: it printed nothing).
+/// Runs a program with `env` added to the daemon's own environment, and writes `stdin` to it. Returns the JSON that
+/// it printed (`None` if it printed nothing).
 pub(crate) fn run(
     program: &Path,
     env: &[(&str, &str)],
@@ -76,7 +75,7 @@ pub(crate) fn run(
     let mut child = start(program, env)?;
     let output = converse(&mut child, stdin, limits);
     if output.is_err() {
-        // The plugin's own children (an IPAM plugin, iptables) go with it.
+        // Also kills the plugin's own children (an IPAM plugin, iptables).
         let _ = kill_process_group(pid_of(&child), Signal::KILL);
         let _ = child.wait();
     }
@@ -133,8 +132,8 @@ fn reported(value: &Value) -> PluginFailure {
 
 fn start(program: &Path, env: &[(&str, &str)]) -> Result<Child, PluginFailure> {
     let mut command = Command::new(program);
-    // What the administrator gave the daemon may be meant for plugins, a proxy or a
-    // configuration; what is meant for the daemon's own loader is not.
+    // Plugins inherit the daemon's environment, for example proxy settings, except variables for the daemon's own
+    // dynamic loader.
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"LD_") {
             command.env_remove(name);
@@ -168,8 +167,7 @@ struct Output {
     stderr: Vec<u8>,
 }
 
-/// Writes stdin and reads both outputs at once, until the program ends: none
-/// of the three pipes may make it wait for another.
+/// Writes stdin and reads both outputs concurrently until the program ends, so that no full pipe blocks another.
 fn converse(child: &mut Child, input: &[u8], limits: Limits) -> Result<Output, PluginFailure> {
     let talk = PluginFailure::Talk;
     let deadline = Instant::now() + limits.timeout;
@@ -211,7 +209,7 @@ fn converse(child: &mut Child, input: &[u8], limits: Limits) -> Result<Output, P
             match pipe.write(&input[written..]) {
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A plugin need not read all of it; its exit tells the rest.
+                // A plugin may ignore its input; its exit status shows a failure.
                 Err(_) => written = input.len(),
             }
             if written == input.len() {
@@ -240,7 +238,7 @@ fn converse(child: &mut Child, input: &[u8], limits: Limits) -> Result<Output, P
     }
 }
 
-/// Waits until something can be done; `false` when time was up first.
+/// Waits until a pipe is ready or the program ended; returns `false` if the timeout expired first.
 fn wait(
     ended: &OwnedFd,
     stdin: Option<&impl AsFd>,
@@ -271,7 +269,7 @@ fn pid_ended(ended: &OwnedFd) -> io::Result<bool> {
     )? > 0)
 }
 
-/// Reads what is there; `true` if it became more than `limit`.
+/// Reads the available bytes; returns `true` if the total exceeds `limit`.
 fn drain(pipe: &mut Option<impl Read>, into: &mut Vec<u8>, limit: usize) -> io::Result<bool> {
     let Some(open) = pipe else { return Ok(false) };
     let mut buffer = [0_u8; 16 << 10];
@@ -348,7 +346,7 @@ mod tests {
             run_script("cat >/dev/null", &vec![b'x'; 300_000]).unwrap(),
             None
         );
-        // Not reading its input is no crime.
+        // A plugin may ignore its input.
         assert_eq!(run_script("exit 0", &vec![b'x'; 300_000]).unwrap(), None);
     }
 
@@ -386,7 +384,7 @@ mod tests {
                     .is_ok_and(|line| line == format!("sleep\0{marker}\0"))
             })
         };
-        // A killed process may take a moment to go.
+        // A killed process may take a moment to disappear.
         let deadline = Instant::now() + Duration::from_secs(5);
         while alive() {
             assert!(Instant::now() < deadline, "a child of the plugin survived");

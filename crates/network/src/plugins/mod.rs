@@ -1,4 +1,4 @@
-//! Runs the plugins of a network: programs, or the built-in ones.
+//! Runs the plugins of a network, as programs or in process.
 
 mod chain;
 mod exec;
