@@ -1,4 +1,4 @@
-//! One cgroup: made, entered, removed.
+//! A single cgroup: create, enter, remove.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use crate::{CgroupPath, Error, Hierarchies};
 
-/// A cgroup, in every hierarchy that governs resources.
+/// A cgroup, in every hierarchy that controls resources.
 ///
 /// This is only a name: nothing is made or removed with the value.
 #[derive(Debug, Clone)]
@@ -25,39 +25,39 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// The cgroup of this path.
+    /// Returns the cgroup with this path.
     pub fn new(hierarchies: Arc<Hierarchies>, path: CgroupPath) -> Self {
         Self { hierarchies, path }
     }
 
-    /// Where it is.
+    /// Returns the path.
     pub fn path(&self) -> &CgroupPath {
         &self.path
     }
 
-    /// The hierarchies it is in.
+    /// Returns the hierarchies it is in.
     pub fn hierarchies(&self) -> &Hierarchies {
         &self.hierarchies
     }
 
-    /// The directory with a controller's files, if there is such a controller.
+    /// Returns the directory with a controller's files, if there is such a controller.
     pub fn directory(&self, controller: &str) -> Option<PathBuf> {
         self.hierarchies.directory(controller, &self.path)
     }
 
-    /// All its directories.
+    /// Returns all directories of the cgroup.
     pub fn directories(&self) -> Vec<PathBuf> {
         self.hierarchies.directories(&self.path)
     }
 
-    /// Whether it is there in any hierarchy.
+    /// Returns whether it exists in any hierarchy.
     pub fn exists(&self) -> bool {
         self.directories()
             .iter()
             .any(|directory| directory.is_dir())
     }
 
-    /// The names of the cgroups right below it, in whichever hierarchy.
+    /// Returns the names of its direct child cgroups, in any hierarchy.
     pub fn children(&self) -> BTreeSet<String> {
         let entries = self.all_directories().into_iter().flat_map(|directory| {
             let entries = fs::read_dir(directory);
@@ -69,16 +69,16 @@ impl Cgroup {
             .collect()
     }
 
-    /// Makes it and what lies above it; what is there already stays as it is.
+    /// Creates it and its missing parents; existing ones stay unchanged.
     ///
-    /// With version 2 the controllers are switched on all the way down, with version 1 new cpusets
-    /// get the CPUs and memory nodes of the ones above, without which nothing could run in them.
+    /// With version 2 the controllers are enabled in every parent. With version 1 new cpusets get the CPUs and memory
+    /// nodes of their parents, without which no process can run in them.
     pub fn create(&self) -> Result<(), Error> {
         self.create_with(inherit_cpuset)
     }
 
-    /// The same, but for what new cpusets of version 1 get: whoever else makes this cgroup at this moment may have
-    /// given them something by the time that they are looked at.
+    /// Creates it without filling new version 1 cpusets. Another process that creates the same cgroup may have filled
+    /// them meanwhile.
     pub fn create_directories(&self) -> Result<(), Error> {
         self.create_with(|_| Ok(()))
     }
@@ -102,8 +102,8 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Removes it and all cgroups below it. They must be empty, or become so before the patience
-    /// ends: a process that was killed leaves its cgroup only a moment later.
+    /// Removes it and all cgroups below it. They must be empty, or become so within `patience`: a killed process leaves
+    /// its cgroup with a short delay.
     pub fn remove(&self, patience: Duration) -> Result<(), Error> {
         let deadline = Instant::now() + patience;
         for directory in self.all_directories() {
@@ -114,8 +114,8 @@ impl Cgroup {
 
     /// Moves a process with all its threads into it.
     ///
-    /// With version 1 this waits for a grace period of the kernel, some milliseconds; a process
-    /// that is about to start enters by an [`Entry`](crate::Entry) instead.
+    /// With version 1 this waits for a grace period of the kernel, some milliseconds. A process that is about to start
+    /// uses an [`Entry`](crate::Entry) instead.
     pub fn attach(&self, pid: i32) -> Result<(), Error> {
         for directory in self.directories() {
             let file = directory.join("cgroup.procs");
@@ -124,8 +124,8 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Its directories, also in the version 2 tree of a hybrid node, in which no limit is set but
-    /// runtimes make a cgroup all the same.
+    /// Returns the directories, including the version 2 tree of a hybrid node. That tree has no limits, but runtimes
+    /// make a cgroup there too.
     pub(crate) fn all_directories(&self) -> Vec<PathBuf> {
         let mut all = self.directories();
         if let Some(mount) = self.hierarchies.v2_mount() {
@@ -147,7 +147,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// The directories from below the mount down to the cgroup itself.
+    /// Returns the directories from below the mount point down to the cgroup itself.
     fn steps(&self, mount: &Path) -> Vec<PathBuf> {
         let mut steps = Vec::new();
         let mut at = Some(self.path.clone());
@@ -167,9 +167,8 @@ fn make(directory: &Path) -> Result<(), Error> {
     }
 }
 
-/// Each on its own, since one that cannot be switched on here (held by version 1, or in use by
-/// processes of this very cgroup) must not keep the others off. A limit that then has no file to
-/// be written to is an error of its own.
+/// Enables each controller separately: one may fail because version 1 uses it, or because this cgroup has processes.
+/// That must not stop the others. A limit whose file is then missing is a separate error.
 fn enable_controllers(directory: &Path) {
     let Ok(available) = orlop_fs::read_kernel_text(directory.join("cgroup.controllers")) else {
         return;
@@ -199,11 +198,11 @@ fn inherit_cpuset(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Removes a cgroup and those below it, the deepest first. A container that was given its cgroup
-/// nests others as deep as it likes, beyond what any path can name.
+/// Removes a cgroup and those below it, the deepest first. A container with access to its cgroup may nest others deeper
+/// than a path can express.
 fn remove_tree(directory: &Path, deadline: Instant) -> Result<(), Error> {
     let failed = |error: Errno| Error::io("removing the cgroup", directory)(error.into());
-    // Few have any below them.
+    // Most cgroups have no children.
     if let Ok(()) | Err(Errno::NOENT) = unlinkat(rustix::fs::CWD, directory, AtFlags::REMOVEDIR) {
         return Ok(());
     }
@@ -238,7 +237,7 @@ fn remove_one<P: rustix::path::Arg + Copy>(
     }
 }
 
-/// A walk through a cgroup and those below it; none if the cgroup is gone.
+/// Walks through a cgroup and those below it; `None` if the cgroup is gone.
 pub(crate) fn walk(directory: &Path) -> Result<Option<Walk>, Error> {
     let opened = File::open(directory).and_then(|top| Ok(Walk::new(top)?));
     match opened {
@@ -247,7 +246,7 @@ pub(crate) fn walk(directory: &Path) -> Result<Option<Walk>, Error> {
     }
 }
 
-/// Goes into what a walk has come to if that is a cgroup and still there.
+/// Enters the current entry of a walk if it is a cgroup that still exists.
 pub(crate) fn enter(walk: &mut Walk, entry: &Entry) -> Result<(), Errno> {
     if entry.kind != FileType::Directory {
         return Ok(());
@@ -258,7 +257,7 @@ pub(crate) fn enter(walk: &mut Walk, entry: &Entry) -> Result<(), Errno> {
     }
 }
 
-/// Writes to a file of a cgroup and of all below it. What is gone, or has no such file, has nothing to be told.
+/// Writes to a file of a cgroup and all below it. Removed cgroups and those without the file are skipped.
 pub(crate) fn write_everywhere(top: &Path, name: &str, value: &str) -> Result<(), Error> {
     let failed = |error: Errno| Error::io("writing to the files of the cgroup", top)(error.into());
     let Some(mut walk) = walk(top)? else {
@@ -292,7 +291,7 @@ mod tests {
 
     #[test]
     fn cgroups_nested_beyond_any_path_are_listed_and_removed() {
-        // Plain directories: what matters is how deep they are.
+        // Plain directories are enough: only the depth matters.
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().join("pod");
         fs::create_dir(&top).unwrap();

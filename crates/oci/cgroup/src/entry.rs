@@ -1,4 +1,4 @@
-//! The fast ways into a cgroup, for a process that is about to start.
+//! Fast entry into a cgroup, for a process that is about to start.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,11 +7,10 @@ use rustix::io::Errno;
 
 use crate::{Cgroup, Error};
 
-/// The door of a cgroup, opened beforehand.
+/// The entry of a cgroup, opened beforehand.
 ///
-/// With version 2 the directory is handed to `clone3` (`CLONE_INTO_CGROUP`). With version 1 the
-/// new process, while it has a single thread, writes itself into `tasks`: unlike `cgroup.procs`
-/// that waits for nothing.
+/// With version 2 the directory is passed to `clone3` (`CLONE_INTO_CGROUP`). With version 1 the new process, while it
+/// has a single thread, writes itself to `tasks`: unlike `cgroup.procs`, that does not wait.
 #[derive(Debug)]
 pub struct Entry {
     doors: Vec<File>,
@@ -19,7 +18,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Opens the door of an existing cgroup.
+    /// Opens the entry of an existing cgroup.
     pub fn open(cgroup: &Cgroup) -> Result<Self, Error> {
         let v2 = cgroup.hierarchies().is_v2();
         let mut entry = Self {
@@ -38,17 +37,15 @@ impl Entry {
         Ok(entry)
     }
 
-    /// The directory for `CLONE_INTO_CGROUP`; none with version 1.
+    /// Returns the directory for `CLONE_INTO_CGROUP`; `None` with version 1.
     pub fn directory(&self) -> Option<BorrowedFd<'_>> {
         self.directory.as_ref().map(AsFd::as_fd)
     }
 
-    /// Moves the calling process in; with version 1 the calling thread, which must be the only
-    /// one. It allocates nothing and takes no lock: a child may call it between `fork` and
-    /// `execve`.
+    /// Moves the calling process into the cgroup. With version 1 this moves the calling thread, which must be the only
+    /// one. It allocates nothing and takes no lock: a child may call it between `fork` and `execve`.
     ///
-    /// With version 2 this waits for a grace period of the kernel, which a process born in its
-    /// cgroup does not.
+    /// With version 2 this waits for a grace period of the kernel, unlike a process that is cloned into its cgroup.
     pub fn enter(&self) -> Result<(), Errno> {
         for door in &self.doors {
             rustix::io::write(door, b"0")?;

@@ -1,61 +1,61 @@
-//! What can go wrong with a cgroup.
+//! Errors of cgroup operations.
 
 use std::io;
 use std::path::PathBuf;
 
 use crate::PathError;
 
-/// A cgroup operation that failed.
+/// A failed cgroup operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The place is not one.
+    /// The path is invalid.
     #[error(transparent)]
     Path(#[from] PathError),
-    /// The kernel refused.
+    /// The kernel refused an operation.
     #[error("{action} {path}: {source}", path = path.display())]
     Io {
-        /// What was being done.
+        /// The operation.
         action: &'static str,
-        /// To which file or directory.
+        /// The file or directory.
         path: PathBuf,
-        /// The kernel's answer.
+        /// The error from the kernel.
         source: io::Error,
     },
     /// No cgroup filesystem is mounted.
     #[error("no cgroup filesystem is mounted; mount one at /sys/fs/cgroup")]
     NotMounted,
-    /// The controller that is needed is not there.
+    /// A required controller is missing.
     #[error("the cgroup controller {0} is not available on this node")]
     NoController(&'static str),
-    /// Processes are left in the cgroup although it was killed.
+    /// Processes remain in the cgroup although they were killed.
     #[error(
         "the cgroup {path} still contains processes ({count}; first PID: {first}), which may be \
          blocked on a device that does not respond"
     )]
     Busy {
-        /// The cgroup.
+        /// The path of the cgroup.
         path: String,
-        /// How many there are.
+        /// The number of processes.
         count: usize,
-        /// One of them.
+        /// The PID of one of them.
         first: i32,
     },
-    /// A value in a file of the kernel is not what it should be.
+    /// A kernel file contains an unexpected value.
     #[error("{path} contains {text:?}, which is not {expected}", path = path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What it holds.
+        /// Its content.
         text: String,
-        /// What it should be.
+        /// The expected format.
         expected: &'static str,
     },
-    /// systemd refused or could not be asked.
+    /// systemd refused an operation or did not respond.
     #[error("systemd request failed ({action}): {problem}")]
     Systemd {
-        /// What was asked.
+        /// The operation.
         action: String,
-        /// Why it did not happen.
+        /// The reason.
         problem: String,
     },
 }
@@ -73,7 +73,7 @@ impl Error {
         }
     }
 
-    /// Whether the cgroup or file does not exist.
+    /// Returns whether the cgroup or file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. }
             if source.kind() == io::ErrorKind::NotFound

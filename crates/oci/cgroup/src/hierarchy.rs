@@ -1,4 +1,4 @@
-//! Which cgroup hierarchies this node has, and where.
+//! The cgroup hierarchies of this node.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,14 +8,14 @@ use orlop_fs::{Membership, Mountinfo};
 
 use crate::{CgroupPath, Error};
 
-/// Which cgroup interface governs this node's resources.
+/// The cgroup version that controls this node's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Version {
     /// Only version 1.
     V1,
     /// Only version 2.
     V2,
-    /// The controllers that matter are version 1's, with a version 2 tree beside them.
+    /// Version 1 has the relevant controllers, with a version 2 tree beside it.
     Hybrid,
 }
 
@@ -30,13 +30,13 @@ pub struct Hierarchies {
 }
 
 impl Hierarchies {
-    /// Looks at what is mounted in this process's mount namespace.
+    /// Detects the hierarchies mounted in this process's mount namespace.
     pub fn detect() -> Result<Self, Error> {
         let table = Mountinfo::own().map_err(Error::io("reading", "/proc/self/mountinfo"))?;
         Self::from_mounts(&table)
     }
 
-    /// What a table of mounts says.
+    /// Finds the hierarchies in a mount table.
     pub fn from_mounts(table: &Mountinfo) -> Result<Self, Error> {
         let mut v1 = BTreeMap::new();
         let mut v2 = None;
@@ -44,8 +44,8 @@ impl Hierarchies {
         for mount in table.mounts() {
             match mount.kind() {
                 "cgroup" => {
-                    // Among the options are the controllers mounted together; the first mount of
-                    // a controller is the usual one.
+                    // The options contain the controllers that are mounted together. The first mount of a controller is
+                    // the usual one.
                     for controller in mount.words().filter(|name| is_controller(name)) {
                         v1.entry(controller.to_owned())
                             .or_insert_with(|| mount.point());
@@ -81,7 +81,7 @@ impl Hierarchies {
         })
     }
 
-    /// Those in which a single cgroup is, by its own directories: in them it is the root.
+    /// Hierarchies with a single cgroup as their root, from the cgroup's own directories.
     pub fn of_one_cgroup(v1: BTreeMap<String, PathBuf>, v2: Option<PathBuf>) -> Self {
         let version = match (v1.is_empty(), &v2) {
             (true, _) => Version::V2,
@@ -97,17 +97,17 @@ impl Hierarchies {
         }
     }
 
-    /// Which interface governs resources.
+    /// Returns the version that controls resources.
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Whether resources are governed by version 2.
+    /// Returns whether version 2 controls resources.
     pub fn is_v2(&self) -> bool {
         self.version == Version::V2
     }
 
-    /// Whether the interface that governs resources has this controller.
+    /// Returns whether the version that controls resources has this controller.
     pub fn has(&self, controller: &str) -> bool {
         if self.is_v2() {
             self.v2_controllers.iter().any(|own| own == controller)
@@ -116,12 +116,12 @@ impl Hierarchies {
         }
     }
 
-    /// Where the version 2 tree is mounted.
+    /// Returns the mount point of the version 2 tree.
     pub fn v2_mount(&self) -> Option<&Path> {
         self.v2.as_deref()
     }
 
-    /// Mount options of the version 2 tree that hold for the whole node.
+    /// Returns the mount options of the version 2 tree that apply to the whole node.
     pub fn v2_options(&self) -> Vec<String> {
         let shared = ["nsdelegate", "memory_recursiveprot"];
         self.v2_options
@@ -131,7 +131,7 @@ impl Hierarchies {
             .collect()
     }
 
-    /// The directory in which a cgroup has this controller's files, if that controller is there.
+    /// Returns the directory with this controller's files of a cgroup, if the controller exists.
     pub fn directory(&self, controller: &str, path: &CgroupPath) -> Option<PathBuf> {
         match (self.is_v2(), &self.v2) {
             (true, Some(mount)) => Some(path.below(mount)),
@@ -139,14 +139,14 @@ impl Hierarchies {
         }
     }
 
-    /// All directories of a cgroup, each one once.
+    /// Returns all directories of a cgroup, without duplicates.
     pub fn directories(&self, path: &CgroupPath) -> Vec<PathBuf> {
         let mut mounts: Vec<&PathBuf> = if self.is_v2() {
             Vec::new()
         } else {
             self.v1.values().collect()
         };
-        // The version 2 tree of a hybrid node is used by systemd and for its few controllers.
+        // On a hybrid node, systemd and few controllers use the version 2 tree.
         if self.is_v2() {
             mounts.extend(&self.v2);
         }
@@ -155,7 +155,7 @@ impl Hierarchies {
         mounts.into_iter().map(|mount| path.below(mount)).collect()
     }
 
-    /// Page sizes the hugetlb controller can limit, as `2MB`.
+    /// Returns the page sizes that the hugetlb controller can limit, such as `2MB`.
     pub fn hugepage_sizes(&self) -> Vec<String> {
         if !self.has("hugetlb") {
             return Vec::new();
@@ -163,13 +163,13 @@ impl Hierarchies {
         hugepage_sizes()
     }
 
-    /// Whether swap is accounted for and can be limited.
+    /// Returns whether swap is accounted for and can be limited.
     pub fn swap_accounting(&self) -> bool {
         if !self.is_v2() {
             let memory = self.v1.get("memory");
             return memory.is_some_and(|mount| mount.join("memory.memsw.limit_in_bytes").exists());
         }
-        // The root has no such file: in it, the cgroups below it tell.
+        // The root has no such file, so its child cgroups are checked.
         let Some(root) = &self.v2 else { return false };
         let below = fs::read_dir(root)
             .into_iter()
@@ -191,7 +191,7 @@ impl Hierarchies {
     }
 }
 
-/// The sizes of huge pages that this machine has, as `2MB`.
+/// Returns the huge page sizes of this machine, such as `2MB`.
 pub fn hugepage_sizes() -> Vec<String> {
     let Ok(entries) = fs::read_dir("/sys/kernel/mm/hugepages") else {
         return Vec::new();
@@ -209,7 +209,7 @@ pub fn hugepage_sizes() -> Vec<String> {
     sizes.into_iter().map(page_size_name).collect()
 }
 
-/// Page sizes are named as the kernel names the controller's files.
+/// Returns the name of a page size in the controller's file names.
 fn page_size_name(kilobytes: u64) -> String {
     match kilobytes {
         size if size >= 1 << 20 && size % (1 << 20) == 0 => format!("{}GB", size >> 20),

@@ -1,11 +1,11 @@
-//! Processes that are to end, and may use little of a processor: to die takes time of it, too. Of a
-//! hundredth of one, six hundred processes took 39 seconds.
+//! Speeds up the exit of killed processes that have little CPU time: an exit needs CPU time, too. With a hundredth of a
+//! CPU, six hundred processes took 39 seconds.
 //!
-//! Where a kill takes long, the limits of what is killed are lifted, and that of the cgroup above, under which
-//! others live as well, is raised to a processor. What that was stands beside it, as an attribute of the cgroup's
-//! directory, which outlives whoever raised it: who kills next, or is asked to, gives it back. Of several who
-//! kill below one cgroup, the first that is done gives it back, and the others raise it again. Where that cannot be
-//! now, it is tried again (`owed.rs`): what was killed is killed all the same.
+//! If a kill takes long, the limits of the killed cgroups are lifted. The limit of the parent cgroup, which other
+//! processes share, is raised to one CPU. Its old value is stored as an extended attribute of the cgroup's directory,
+//! which survives a crash: the next process that kills there, or is asked to, restores it. If several kill below one
+//! cgroup, the first one to finish restores the limit, and the others raise it again. If a limit cannot be restored
+//! now, it is retried later (`owed.rs`); the kill has succeeded anyway.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::owed::owe;
 use crate::raised_limit::{give_back, raise, read};
 use crate::{Cgroup, Error};
 
-/// What takes longer is helped. Most is gone within some milliseconds.
+/// A slower kill gets help. Most kills take some milliseconds.
 const SLOW: Duration = Duration::from_millis(200);
 
 /// A kill that may need help.
@@ -24,17 +24,17 @@ const SLOW: Duration = Duration::from_millis(200);
 pub(crate) struct Hurry {
     begun: Instant,
     place: Option<Place>,
-    /// Its own limit, once that is lifted.
+    /// The cgroup's own limit, while it is lifted.
     own: Option<String>,
 }
 
-/// Where the limits are.
+/// The files of the limits.
 #[derive(Debug)]
 struct Place {
     top: PathBuf,
     above: Option<PathBuf>,
     name: &'static str,
-    /// What stands there for no limit.
+    /// The value for no limit.
     none: &'static str,
 }
 
@@ -66,8 +66,8 @@ impl Cgroup {
         }
     }
 
-    /// Gives the cgroup the limit of processor time back that somebody raised who died while killing what is
-    /// below it. Where that fails it is tried again.
+    /// Restores the CPU limit of this cgroup if a process raised it and died during a kill below. A failure is retried
+    /// later.
     pub fn give_back_limit(&self) -> Result<(), Error> {
         match Place::of(self) {
             Some(Place { top, name, .. }) => give_back_or_owe(&top, name),
@@ -77,7 +77,7 @@ impl Cgroup {
 }
 
 impl Hurry {
-    /// Helps if it takes long by now, again if the help was taken. Where that fails it takes longer.
+    /// Raises limits if the kill takes long, again if they were lowered. If that fails, the kill just takes longer.
     pub(crate) fn on(&mut self) {
         let Some(place) = self.place.as_ref().filter(|_| self.begun.elapsed() >= SLOW) else {
             return;
@@ -93,7 +93,7 @@ impl Hurry {
         }
     }
 
-    /// Gives all of it back, and what others who died have not.
+    /// Restores all limits, including those left by processes that died.
     pub(crate) fn end(self) {
         let Some(place) = &self.place else {
             return;
@@ -101,7 +101,7 @@ impl Hurry {
         if let Some(own) = &self.own
             && read(&place.top, place.name).is_ok_and(|limit| limit.starts_with(place.none))
         {
-            // What is killed is most often gone by now; what is not lives under it again.
+            // The killed processes are most often gone by now; others live under the limit again.
             let _ = fs::write(place.top.join(place.name), own);
         }
         if let Some(above) = &place.above {
@@ -128,7 +128,7 @@ mod tests {
     use crate::raised_limit::{KEPT, kept};
     use crate::{CgroupPath, Hierarchies};
 
-    /// Two cgroups of version 2 and what a container has made below, played by directories.
+    /// Two version 2 cgroups and those of a container below them, as plain directories.
     fn nested() -> (TempDir, Cgroup) {
         let mount = tempfile::tempdir().unwrap();
         fs::write(mount.path().join("cgroup.controllers"), "cpu memory pids").unwrap();
@@ -161,7 +161,7 @@ mod tests {
         let (mount, cgroup) = nested();
         let limits = || {
             ["pod", "pod/container", "pod/container/own"].map(|dir| match limit(&mount, dir) {
-                // What a file of the kernel's would have no more of.
+                // A kernel file would not keep the rest of the old value.
                 none if none.starts_with("max") => "max".to_owned(),
                 limit => limit,
             })
@@ -206,7 +206,7 @@ mod tests {
             assert_eq!(limit(&mount, "pod"), other);
             assert_eq!(kept(&pod).unwrap(), None);
         }
-        // A processor is enough.
+        // One CPU is enough.
         fs::write(pod.join("cpu.max"), "100000 100000").unwrap();
         raise(&pod, "cpu.max").unwrap();
         assert_eq!(limit(&mount, "pod"), "100000 100000");

@@ -1,4 +1,4 @@
-//! Limits of a cgroup, written in the words of the version in force.
+//! Limits of a cgroup, written with the files of the version in use.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crate::weight::cpu_weight;
 use crate::{Cgroup, Error};
 
-/// Limits; what is none stays as it is.
+/// Limits of a cgroup; `None` leaves a value unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Limits {
     /// Relative share of CPU time, on version 1's scale of 2 to 262144.
@@ -17,9 +17,9 @@ pub struct Limits {
     pub cpu_quota: Option<i64>,
     /// Length of a period in microseconds.
     pub cpu_period: Option<u64>,
-    /// CPUs, as `0-3,7`.
+    /// CPUs, such as `0-3,7`.
     pub cpuset_cpus: Option<String>,
-    /// Memory nodes, as `0-1`.
+    /// Memory nodes, such as `0-1`.
     pub cpuset_mems: Option<String>,
     /// Bytes of memory; -1 for no limit.
     pub memory: Option<i64>,
@@ -27,9 +27,9 @@ pub struct Limits {
     pub memory_and_swap: Option<i64>,
     /// Number of processes; -1 for no limit.
     pub pids: Option<i64>,
-    /// Bytes of huge pages, by page size as `2MB`.
+    /// Bytes of huge pages, by page size such as `2MB`.
     pub hugepages: BTreeMap<String, u64>,
-    /// Files of version 2, written as they are.
+    /// Files of version 2, written unchanged.
     pub unified: BTreeMap<String, String>,
 }
 
@@ -70,8 +70,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Quota and period must fit the cgroups above and below after each single write, which
-    /// depends on the direction of the change: what fails at first may pass once the other is set.
+    /// Sets quota and period, which must fit the parent and child cgroups after each single write. A write that fails
+    /// at first may succeed once the other value is set.
     fn cpu_bandwidth_v1(&self, limits: &Limits) -> Result<(), Error> {
         let period = || match limits.cpu_period {
             Some(period) => self.write("cpu", "cpu.cfs_period_us", period),
@@ -90,7 +90,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Memory alone may never exceed memory with swap: whichever grows goes first.
+    /// Sets memory and swap limits. The memory limit may never exceed that of both: the growing one is written first.
     fn memory_v1(&self, limits: &Limits) -> Result<(), Error> {
         const MEMORY: &str = "memory.limit_in_bytes";
         const BOTH: &str = "memory.memsw.limit_in_bytes";
@@ -120,7 +120,7 @@ impl Writer<'_> {
         match (limits.cpu_quota, limits.cpu_period) {
             (None, None) => {}
             (quota, period) => {
-                // What is not named keeps its value; the file takes both at once.
+                // An absent value is kept; the file takes both at once.
                 let current = self.read("cpu", "cpu.max")?;
                 let mut current = current.split_whitespace();
                 let quota = match quota {
@@ -147,7 +147,7 @@ impl Writer<'_> {
                     .parse()
                     .unwrap_or(-1),
             };
-            // Version 2 counts swap alone.
+            // Version 2 limits swap without memory.
             let swap = if both < 0 || memory < 0 {
                 -1
             } else {
@@ -206,7 +206,7 @@ impl Writer<'_> {
     }
 }
 
-/// Never makes the file: a controller without it has to be noticed.
+/// Writes to an existing file and never creates it: a missing controller must cause an error.
 fn write_existing(file: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = fs::OpenOptions::new().write(true).open(file)?;
     let written = rustix::io::write(&file, bytes)?;

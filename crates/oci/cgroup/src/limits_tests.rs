@@ -1,11 +1,11 @@
-//! What is written for limits, in each version of cgroups.
+//! Tests of the values written for limits, in each cgroup version.
 
 use std::sync::Arc;
 
 use super::*;
 use crate::{CgroupPath, Hierarchies};
 
-/// A version 2 cgroup made of plain files.
+/// Returns a version 2 cgroup made of plain files.
 fn v2(files: &[(&str, &str)]) -> (tempfile::TempDir, Cgroup) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(
@@ -81,7 +81,7 @@ fn half_a_bandwidth_keeps_the_other_half() {
             ..Limits::default()
         })
         .unwrap();
-    // Plain files keep what a shorter write leaves standing; the kernel's do not.
+    // Plain files keep the rest of a longer old value; kernel files do not.
     assert!(written(&dir, "cpu.max").starts_with("70000 50000"));
 }
 

@@ -1,4 +1,4 @@
-//! Being told when memory runs out in a cgroup.
+//! Notifications when memory runs out in a cgroup.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,13 +9,13 @@ use crate::{Cgroup, Error};
 
 /// A descriptor that becomes ready when memory runs out.
 ///
-/// How often it did, and what was killed, the files tell: [`StatsReader::oom`](crate::StatsReader).
-/// It also becomes ready when the cgroup is removed.
+/// The counts are in the cgroup's files: [`StatsReader::oom`](crate::StatsReader). The descriptor also becomes ready
+/// when the cgroup is removed.
 #[derive(Debug)]
 pub struct OomWatch {
     ready: OwnedFd,
     interest: PollFlags,
-    /// Version 1 takes the watch back when this is closed.
+    /// Version 1 ends the watch when this is closed.
     _control: Option<File>,
 }
 
@@ -50,12 +50,12 @@ impl OomWatch {
         })
     }
 
-    /// What to wait for on it: a priority event of a file with version 2, reading with version 1.
+    /// Returns the event to poll for: a priority event with version 2, readable with version 1.
     pub fn interest(&self) -> PollFlags {
         self.interest
     }
 
-    /// Takes note of what was told, so that the next waiting is for the next time.
+    /// Resets the notification, so that the next wait is for the next event.
     pub fn clear(&self) {
         let mut buffer = [0u8; 8];
         if self.interest == PollFlags::IN {

@@ -1,5 +1,5 @@
-//! Limits of processor time that were raised and could not be given back, because whoever had the cgroup's lock
-//! stood still: they are tried again until it is done, whatever else happens, or does not.
+//! Retries for raised CPU limits that could not be restored, because a stopped process held the cgroup's lock. They are
+//! retried until they succeed, independent of other operations.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::raised_limit::give_back;
 
-/// The pauses before it is tried again grow from the one to the other.
+/// The first and the longest pause between retries.
 const SOON: Duration = Duration::from_millis(500);
 const LATE: Duration = Duration::from_secs(30);
 
-/// What it does needs little.
+/// The thread needs little stack.
 const STACK: usize = 128 << 10;
 
 static OWED: Mutex<Owed> = Mutex::new(Owed {
@@ -25,28 +25,28 @@ static OWED: Mutex<Owed> = Mutex::new(Owed {
 struct Owed {
     /// The directories of cgroups, and the files of their limits.
     limits: BTreeMap<PathBuf, &'static str>,
-    /// Whether there is a thread that sees to them.
+    /// Whether the retry thread is running.
     debtor: bool,
 }
 
-/// Has a limit given back later.
+/// Schedules a limit to be restored later.
 pub(crate) fn owe(dir: &Path, name: &'static str) {
     let mut owed = owed();
     owed.limits.insert(dir.to_owned(), name);
     if !owed.debtor {
-        // Where there can be none, whoever owes next tries again, as does who kills there next.
+        // If no thread can start, the next failure tries again, as does the next kill in that cgroup.
         let thread = thread::Builder::new().name("limits".into());
         owed.debtor = thread.stack_size(STACK).spawn(give_back_all).is_ok();
     }
 }
 
-/// Ends once nothing is owed.
+/// Retries until all limits are restored.
 fn give_back_all() {
     let mut pause = SOON;
     loop {
         thread::sleep(pause);
         pause = (pause * 2).min(LATE);
-        // Taken from there: what is owed again meanwhile stays.
+        // Taken out first, so that limits added meanwhile are kept.
         let limits = mem::take(&mut owed().limits);
         for (dir, name) in limits {
             if give_back(&dir, name).is_err() {

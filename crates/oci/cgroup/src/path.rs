@@ -1,9 +1,9 @@
-//! Where a cgroup is: a checked path below the root of every hierarchy, and systemd's names for it.
+//! Cgroup paths, checked and relative to the root of every hierarchy, and systemd's names for them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Who makes cgroups on this node.
+/// The method of making cgroups on this node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Driver {
     /// Directories, made directly.
@@ -16,22 +16,22 @@ pub enum Driver {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CgroupPath(String);
 
-/// Why a text is not the place of a cgroup.
+/// Errors of invalid cgroup paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It would lead out of the hierarchy.
+    /// The path would lead out of the hierarchy.
     #[error("cgroup path {0:?} must not contain \"..\"")]
     Escapes(String),
-    /// A part of it no directory can have as its name.
+    /// A component cannot be the name of a directory.
     #[error("cgroup path {0:?} has a part that is too long or contains a NUL or a line break")]
     BadPart(String),
-    /// It is not the name of a slice.
+    /// The text is not the name of a slice.
     #[error("{0:?} is not a systemd slice; use a name such as \"kubepods-burstable.slice\"")]
     NotASlice(String),
 }
 
 impl CgroupPath {
-    /// The root of the hierarchies.
+    /// Returns the root of the hierarchies.
     pub fn root() -> Self {
         Self("/".to_owned())
     }
@@ -58,9 +58,9 @@ impl CgroupPath {
         Ok(Self(path))
     }
 
-    /// The directory systemd gives a slice: `a-b.slice` lies in `a.slice`.
+    /// Returns the directory systemd gives a slice: `a-b.slice` is in `a.slice`.
     ///
-    /// A path of slices is taken by its last part, which names all of it.
+    /// Of a path of slices only the last component is used, which contains the whole path.
     pub fn of_slice(text: &str) -> Result<Self, PathError> {
         let error = || PathError::NotASlice(text.to_owned());
         let name = text
@@ -84,7 +84,7 @@ impl CgroupPath {
         Self::parse(&path)
     }
 
-    /// The cgroup of this name below this one; `name` is a single part.
+    /// Returns the child cgroup with this name; `name` is a single component.
     pub fn child(&self, name: &str) -> Result<Self, PathError> {
         if name.is_empty() || name.contains('/') {
             return Err(PathError::BadPart(name.to_owned()));
@@ -92,7 +92,7 @@ impl CgroupPath {
         Self::parse(&format!("{}/{name}", self.0))
     }
 
-    /// The cgroup above, unless this is the root.
+    /// Returns the parent cgroup, unless this is the root.
     pub fn parent(&self) -> Option<Self> {
         let (above, name) = self.0.rsplit_once('/')?;
         if name.is_empty() {
@@ -105,22 +105,22 @@ impl CgroupPath {
         })
     }
 
-    /// Whether this is the root of the hierarchies.
+    /// Returns whether this is the root of the hierarchies.
     pub fn is_root(&self) -> bool {
         self.0 == "/"
     }
 
-    /// The path as text, beginning with a slash.
+    /// Returns the path as text, with a leading slash.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The last part, empty for the root.
+    /// Returns the last component, empty for the root.
     pub fn name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The directory in the hierarchy mounted at `mount`.
+    /// Returns the directory in the hierarchy mounted at `mount`.
     pub fn below(&self, mount: &Path) -> PathBuf {
         mount.join(self.0.trim_start_matches('/'))
     }

@@ -1,4 +1,4 @@
-//! The processes of a cgroup: listed, frozen, killed.
+//! The processes of a cgroup: list, freeze, kill.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -21,14 +21,14 @@ use crate::cgroup::{enter, walk, write_everywhere};
 use crate::hurry::Hurry;
 use crate::{Cgroup, Error, signal};
 
-/// How long a cgroup may take to freeze. One with a process in the kernel's hands may never.
+/// Maximum time for a cgroup to freeze. It may never freeze if a process is blocked in the kernel.
 const FREEZE_PATIENCE: Duration = Duration::from_millis(500);
 
-/// The smallest and the largest number of process handles that are open at a time.
+/// The limits for the number of pidfds that are open at a time.
 const AT_A_TIME: RangeInclusive<u64> = 256..=8192;
 
 impl Cgroup {
-    /// The processes in it and below it, in the order of their ids.
+    /// Returns the processes in it and below it, ordered by PID.
     pub fn processes(&self) -> Result<Vec<i32>, Error> {
         let mut found = BTreeSet::new();
         for directory in self.all_directories() {
@@ -37,8 +37,7 @@ impl Cgroup {
         Ok(found.into_iter().collect())
     }
 
-    /// The same as one hierarchy sees it. Those of version 1 could differ, but whoever only
-    /// counts need not ask them all.
+    /// Returns the processes in one hierarchy. Those of version 1 could differ, but a count does not need all of them.
     pub fn processes_in_one(&self) -> Result<Vec<i32>, Error> {
         let mut found = BTreeSet::new();
         let governing = self.directory("pids").or_else(|| self.directory("memory"));
@@ -49,18 +48,18 @@ impl Cgroup {
         Ok(found.into_iter().collect())
     }
 
-    /// Stops all processes in it and below it where they stand.
+    /// Freezes all processes in it and below it.
     pub fn freeze(&self) -> Result<(), Error> {
         self.set_frozen(true)
     }
 
-    /// Lets frozen processes go on.
+    /// Thaws frozen processes.
     pub fn thaw(&self) -> Result<(), Error> {
         self.set_frozen(false)
     }
 
-    /// The same for those, too, that stand still because a cgroup below it was frozen by itself, as a
-    /// container may do to its own. With version 1 no signal ends them before.
+    /// Thaws also processes in child cgroups that were frozen separately, which a container may do with its own. With
+    /// version 1 no signal ends them before.
     pub fn thaw_all(&self) -> Result<(), Error> {
         match self.directory("freezer") {
             Some(top) if !self.hierarchies().is_v2() => {
@@ -70,10 +69,10 @@ impl Cgroup {
         }
     }
 
-    /// Kills everything in it and below it and waits until it is gone.
+    /// Kills all processes in it and below it, and waits until they are gone.
     ///
-    /// A process in uninterruptible sleep stays until what it waits for answers: then this is an
-    /// error once the patience ends, and it can be tried again.
+    /// A process in uninterruptible sleep stays until its device responds. Then this returns an error after `patience`,
+    /// and it can be retried.
     pub fn kill(&self, patience: Duration) -> Result<(), Error> {
         let mut hurry = self.hurry();
         let killed = match self.processes() {
@@ -110,7 +109,7 @@ impl Cgroup {
         }
     }
 
-    /// What was killed may be gone by now with its cgroup.
+    /// Thaws the remaining processes; those killed and their cgroup may be gone by now.
     fn thaw_what_is_left(&self) -> Result<(), Error> {
         match self.thaw_all() {
             Err(error) if error.is_not_found() => Ok(()),
@@ -118,7 +117,7 @@ impl Cgroup {
         }
     }
 
-    /// Asks the kernel to kill all at once; false where it cannot.
+    /// Lets the kernel kill all processes at once; returns false if it cannot.
     fn kill_once(&self) -> Result<bool, Error> {
         if !self.hierarchies().is_v2() {
             return Ok(false);
@@ -136,25 +135,25 @@ impl Cgroup {
         Ok(true)
     }
 
-    /// Sends a signal to one after the other while none of them can fork.
+    /// Sends a signal to all processes while none of them can fork.
     pub fn signal(&self, signal: Signal) -> Result<(), Error> {
-        // Where freezing does not succeed, what was forked is missed: who kills comes again.
+        // If freezing fails, forked processes are missed: a kill repeats this.
         let _ = self.freeze();
         let sent = self.signal_members(signal);
-        // It takes effect on thawing.
+        // Frozen processes handle the signal when they are thawed.
         match self.thaw() {
             Err(error) if !error.is_not_found() => sent.and(Err(error)),
             _ => sent,
         }
     }
 
-    /// Signals each member, and nobody to whom the id of one has gone meanwhile.
+    /// Signals each member; a process that reuses a member's PID is not hit.
     fn signal_members(&self, signal: Signal) -> Result<(), Error> {
         self.signal_these(&self.processes()?, signal).map(drop)
     }
 
-    /// Sends the signal of a number, which may be a real-time one, to one of its processes; false if it has
-    /// none of this id, or the number is no signal's.
+    /// Sends a signal, by a number that may be a real-time one, to one of its processes. Returns false if it has no
+    /// such process, or the number is not a signal.
     pub fn signal_one(&self, pid: i32, signal: u32) -> Result<bool, Error> {
         match signal::by_number(signal) {
             Some(signal) => self.signal_these(&[pid], signal),
@@ -166,9 +165,9 @@ impl Cgroup {
         let mut any = false;
         for pids in pids.chunks(handles_at_a_time()) {
             let handles: Vec<_> = pids.iter().filter_map(|pid| handle(*pid)).collect();
-            // A handle is on whoever had the id then. Who is a member now, with that id, is the
-            // same process or its handle is void. The way of a cgroup that a container nested
-            // may be too long for /proc to tell, so the cgroup is asked.
+            // A pidfd refers to the process that had the PID then. If that PID is a member now, it is the same process,
+            // or the pidfd is dead. The path of a cgroup that a container nested may be too long for /proc, so the
+            // cgroup is read.
             let members = self.processes()?;
             for (pid, handle) in handles {
                 if members.binary_search(&pid).is_ok() {
@@ -198,13 +197,13 @@ impl Cgroup {
         let deadline = Instant::now() + FREEZE_PATIENCE;
         let mut pause = Duration::from_micros(100);
         loop {
-            // Version 1 goes on freezing new members only when it is told again.
+            // Version 1 freezes new members only when the state is written again.
             fs::write(&file, wanted).map_err(Error::io("writing", &file))?;
             if self.is_frozen(&file)? == frozen {
                 return Ok(());
             }
             if Instant::now() >= deadline {
-                // Half frozen is worse than not at all.
+                // A half frozen cgroup is worse than one that is not frozen.
                 if frozen {
                     self.thaw()?;
                 }
@@ -220,7 +219,7 @@ impl Cgroup {
         }
     }
 
-    /// Whether it was frozen itself, rather than one above it. One that is gone was not.
+    /// Returns whether it was frozen itself, rather than a parent. A removed cgroup counts as not frozen.
     pub fn is_frozen_itself(&self) -> Result<bool, Error> {
         let (controller, file) = if self.hierarchies().is_v2() {
             ("cgroup", "cgroup.freeze")
@@ -248,21 +247,21 @@ impl Cgroup {
     }
 }
 
-/// The processes of a cgroup's directory and of all below it, in the order of their ids.
+/// Returns the processes in a cgroup's directory and in all below it, ordered by PID.
 pub fn processes_below(directory: &Path) -> Result<Vec<i32>, Error> {
     let mut found = BTreeSet::new();
     collect_cheaply(directory, &mut found)?;
     Ok(found.into_iter().collect())
 }
 
-/// The processes of a cgroup's directory, and not of those below it.
+/// Returns the processes in a cgroup's directory, without those below it.
 pub fn processes_in(directory: &Path) -> Result<Vec<i32>, Error> {
     let mut found = BTreeSet::new();
     collect_own(directory, &mut found)?;
     Ok(found.into_iter().collect())
 }
 
-/// Adds the processes of a cgroup directory and of all below it.
+/// Adds the processes in a cgroup directory and in all below it.
 pub(crate) fn collect(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     let failed = |error: Errno| Error::io("listing", directory)(error.into());
     let Some(mut walk) = walk(directory)? else {
@@ -280,8 +279,7 @@ pub(crate) fn collect(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(),
     Ok(())
 }
 
-/// The same without listing a directory that has none below it, as few have: the kernel counts
-/// those as links.
+/// Adds the processes without listing a directory that has no children, as most: the kernel counts children as links.
 fn collect_cheaply(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     const LINKS_OF_ITS_OWN: u64 = 2;
     let links = fs::metadata(directory).map_or(0, |metadata| metadata.nlink());
@@ -299,7 +297,7 @@ fn collect_own(directory: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error>
     }
 }
 
-/// Adds the processes of one cgroup, which is `top` or somewhere below it.
+/// Adds the processes of one cgroup, which is `top` or a cgroup below it.
 fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Result<(), Error> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let read = |name: &str| {
@@ -308,7 +306,7 @@ fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Resu
             .and_then(|file| read_whole_text(File::from(file), KERNEL_FILE))
     };
     let read = match read("cgroup.procs") {
-        // One of threads has them in another file; their processes are in the domain's.
+        // A threaded cgroup lists only threads; its processes are listed in the domain cgroup.
         Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => read("cgroup.threads"),
         read => read,
     };
@@ -317,12 +315,12 @@ fn collect_at(at: BorrowedFd<'_>, top: &Path, found: &mut BTreeSet<i32>) -> Resu
         Err(error) if error.is_not_found() => {}
         Err(error) => return Err(error),
     }
-    // 0 stands for a process of another PID namespace, which we could not signal.
+    // 0 stands for a process of another PID namespace, which cannot be signalled from here.
     found.remove(&0);
     Ok(())
 }
 
-/// A quarter of the files that may be open. The fewer, the more often all members are listed.
+/// Returns a quarter of the limit of open files. The lower it is, the more often all members are listed.
 fn handles_at_a_time() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (limit / 4).clamp(*AT_A_TIME.start(), *AT_A_TIME.end()) as usize
@@ -342,7 +340,7 @@ mod tests {
     use super::*;
     use crate::{CgroupPath, Hierarchies};
 
-    /// How long something takes at best.
+    /// Returns the best time of several runs.
     fn time(work: impl Fn()) -> Duration {
         let times = (0..3).map(|_| {
             let begin = Instant::now();
@@ -364,7 +362,7 @@ mod tests {
         let dir = mount.path().join("pod");
         fs::create_dir(&dir).unwrap();
         fs::write(mount.path().join("cgroup.controllers"), "").unwrap();
-        // None of them is there: the kernel gives no such numbers.
+        // None of them exists: the kernel assigns no such PIDs.
         let pids = (0..16_000).map(|n| format!("{}\n", (1 << 23) + n));
         fs::write(dir.join("cgroup.procs"), pids.collect::<String>()).unwrap();
         let line = format!("1 0 0:1 / {} rw - cgroup2 x rw\n", mount.path().display());

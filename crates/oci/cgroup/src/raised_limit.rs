@@ -1,4 +1,4 @@
-//! A limit of processor time that is raised for a while, and what it was.
+//! A CPU limit that is raised for a while, with its original value.
 
 use std::fs::{self, File};
 use std::io;
@@ -11,22 +11,22 @@ use rustix::io::Errno;
 
 use crate::Error;
 
-/// The attribute in which a cgroup's limit is kept while it is raised.
+/// The extended attribute that stores a cgroup's limit while it is raised.
 pub(crate) const KEPT: &str = "trusted.orlop.cpu-limit";
 
-/// What holds the lock of a cgroup holds it for some system calls.
+/// A process holds the lock of a cgroup only for some system calls.
 const LOCK_LIMIT: Duration = Duration::from_millis(200);
 
-/// A limit of processor time.
+/// A CPU limit.
 struct Limit {
     quota: i64,
     period: i64,
-    /// As the kernel says it.
+    /// The value in the kernel's format.
     text: String,
 }
 
 impl Limit {
-    /// None if there is no limit.
+    /// Reads a limit; `None` if there is no limit.
     fn read(dir: &Path, name: &str) -> io::Result<Option<Self>> {
         let text = read(dir, name)?;
         // Version 2 has both in one file.
@@ -45,7 +45,7 @@ impl Limit {
         }))
     }
 
-    /// A processor, and a microsecond by which it is known: nobody sets that.
+    /// Returns one CPU plus one microsecond, which marks the limit as raised: no other program sets that.
     fn raised(&self) -> String {
         let quota = self.period + 1;
         match self.text.split_once(' ') {
@@ -55,7 +55,7 @@ impl Limit {
     }
 }
 
-/// Raises a limit that is less than a processor, and keeps what it was.
+/// Raises a limit that is less than one CPU, and stores the old value.
 pub(crate) fn raise(dir: &Path, name: &str) -> io::Result<()> {
     let _lock = lock(dir)?;
     let Some(limit) = Limit::read(dir, name)?.filter(|limit| limit.quota < limit.period) else {
@@ -65,7 +65,7 @@ pub(crate) fn raise(dir: &Path, name: &str) -> io::Result<()> {
     fs::write(dir.join(name), limit.raised())
 }
 
-/// Gives back a limit that was raised, unless another was set meanwhile.
+/// Restores a raised limit, unless another one was set meanwhile.
 pub(crate) fn give_back(dir: &Path, name: &str) -> Result<(), Error> {
     let given = || {
         if kept(dir)?.is_none() {
@@ -87,7 +87,7 @@ pub(crate) fn give_back(dir: &Path, name: &str) -> Result<(), Error> {
     }
 }
 
-/// The limit that a cgroup had; none if it has it.
+/// Returns the stored limit of a cgroup; `None` if it is not raised.
 pub(crate) fn kept(dir: &Path) -> io::Result<Option<String>> {
     let mut text = [0; 64];
     match getxattr(dir, KEPT, &mut text) {
@@ -97,7 +97,7 @@ pub(crate) fn kept(dir: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps others, in other processes too, from raising or giving back at the same time.
+/// Prevents other threads and processes from raising or restoring at the same time.
 fn lock(dir: &Path) -> io::Result<File> {
     let held = File::open(dir)?;
     let deadline = Instant::now() + LOCK_LIMIT;

@@ -1,4 +1,4 @@
-//! Having the kernel ready to move processes between cgroups.
+//! Prepares the kernel for fast moves of processes between cgroups.
 
 use std::fs;
 use std::io;
@@ -8,17 +8,15 @@ use orlop_fs::Membership;
 use crate::{CgroupPath, Hierarchies};
 
 impl Hierarchies {
-    /// Has the kernel ready to move processes for the next milliseconds. Blocks, 8 to 10 ms where
-    /// it was not ready.
+    /// Makes process moves fast for the next milliseconds. Blocks for 8 to 10 ms if the kernel was not ready.
     ///
-    /// A move takes a lock that all forks and exits share. Whoever takes it for the first time in
-    /// a while waits until all processors have noticed (a grace period of RCU); who follows soon
-    /// does not. A runtime moves a process some milliseconds after it was called: what is waited
-    /// for here meanwhile, it need not wait for. The move made here goes nowhere: this process,
-    /// into the cgroup that it is in.
+    /// A move takes a lock that all forks and exits share. The first process that takes it in a while waits until all
+    /// processors have noticed (a grace period of RCU). A later one does not. A runtime moves a process some
+    /// milliseconds after it was called, so this wait happens in parallel. The move made here has no effect: it moves
+    /// this process to its own cgroup.
     pub fn make_ready_to_move(&self) -> io::Result<()> {
         let own = Membership::own()?;
-        // One hierarchy will do: the lock is the same for all.
+        // One hierarchy is enough: the lock is the same for all.
         let controller = if self.is_v2() { "" } else { "cpu" };
         let directory = own
             .path(controller)

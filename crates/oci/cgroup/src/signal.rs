@@ -1,18 +1,18 @@
-//! Signals by their numbers.
+//! Signals by number.
 #![allow(unsafe_code)]
 
 use rustix::process::Signal;
 
-/// The kernel's, less the two at their beginning that C libraries keep for themselves.
+/// The kernel's real-time signals, without the first two, which C libraries reserve.
 const REAL_TIME: std::ops::RangeInclusive<i32> = 34..=64;
 
-/// The signal of a number, as containers are stopped by; none if that is no signal's.
+/// Returns the signal with this number, as used to stop containers; `None` if there is no such signal.
 pub(crate) fn by_number(number: u32) -> Option<Signal> {
     let number = i32::try_from(number).ok()?;
     if !REAL_TIME.contains(&number) {
         return Signal::from_named_raw(number);
     }
-    // SAFETY: the number is none that the C library keeps for itself.
+    // SAFETY: the C library does not reserve this number.
     Some(unsafe { Signal::from_raw_unchecked(number) })
 }
 

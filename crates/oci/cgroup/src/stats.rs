@@ -1,4 +1,4 @@
-//! What a cgroup uses, read from its files.
+//! Resource usage of a cgroup, read from its files.
 
 mod cpu;
 mod file;
@@ -19,7 +19,7 @@ use file::Files;
 
 use crate::{Cgroup, Error};
 
-/// What a cgroup uses. Parts whose controller is missing are absent.
+/// Resource usage of a cgroup. Parts whose controller is missing are absent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Stats {
     /// CPU time.
@@ -30,16 +30,16 @@ pub struct Stats {
     pub pids: Option<PidsStats>,
     /// Block devices, by number.
     pub io: Vec<DeviceStats>,
-    /// Time lost waiting (version 2 only).
+    /// Pressure stall information (version 2 only).
     pub pressure: PressureStats,
     /// Huge pages, by size.
     pub hugetlb: Vec<HugetlbStats>,
 }
 
-/// A cgroup's files of numbers, read again and again.
+/// Reads the statistics of a cgroup repeatedly.
 ///
-/// Files of a controller that is not there are left out; once the cgroup is removed every reading
-/// fails with an error that [`Error::is_not_found`] knows.
+/// Files of a missing controller are left out. Once the cgroup is removed, every read fails with an error for which
+/// [`Error::is_not_found`] is true.
 #[derive(Debug)]
 pub struct StatsReader {
     files: Files,
@@ -47,7 +47,7 @@ pub struct StatsReader {
 }
 
 impl StatsReader {
-    /// Of this cgroup. Nothing is read before it is asked for.
+    /// Creates a reader for this cgroup. Files are read only when they are needed.
     pub fn new(cgroup: &Cgroup) -> Self {
         Self {
             files: Files::of(cgroup),
@@ -55,12 +55,12 @@ impl StatsReader {
         }
     }
 
-    /// Whose figures these are.
+    /// Returns the cgroup that is read.
     pub fn cgroup(&self) -> &Cgroup {
         self.files.cgroup()
     }
 
-    /// Reads everything.
+    /// Reads all statistics.
     pub fn read(&mut self) -> Result<Stats, Error> {
         let Self { files, hugetlb } = self;
         by(files, |files, buffer| {
@@ -75,8 +75,7 @@ impl StatsReader {
         })
     }
 
-    /// Reads what most ask for: how much CPU time was used, memory without its history, and
-    /// pressure. The rest is many files more.
+    /// Reads the most used values: CPU time, memory without its history, and pressure. The others need many more files.
     pub fn usual(&mut self) -> Result<Stats, Error> {
         by(&mut self.files, |files, buffer| {
             Ok(Stats {
@@ -88,28 +87,28 @@ impl StatsReader {
         })
     }
 
-    /// Reads CPU time alone.
+    /// Reads only CPU time.
     pub fn cpu(&mut self) -> Result<Option<CpuStats>, Error> {
         by(&mut self.files, cpu::read)
     }
 
-    /// Reads memory alone.
+    /// Reads only memory.
     pub fn memory(&mut self) -> Result<Option<MemoryStats>, Error> {
         by(&mut self.files, memory::read)
     }
 
-    /// Reads how many processes and threads there are.
+    /// Reads the number of processes and threads.
     pub fn tasks(&mut self) -> Result<Option<u64>, Error> {
         by(&mut self.files, pids::current)
     }
 
-    /// Reads how often processes were killed for want of memory.
+    /// Reads the number of OOM kills.
     pub fn oom(&mut self) -> Result<Option<OomCounts>, Error> {
         by(&mut self.files, memory::oom)
     }
 }
 
-/// One reading.
+/// Performs one read and closes the files.
 fn by<T>(
     files: &mut Files,
     read: impl FnOnce(&mut Files, &mut Vec<u8>) -> Result<T, Error>,

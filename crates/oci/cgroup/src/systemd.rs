@@ -1,8 +1,7 @@
-//! Asking systemd for slices and scopes, over D-Bus.
+//! A client of systemd for slices and scopes, over D-Bus.
 //!
-//! systemd listens on a socket of its own for root, and on the system bus. Few calls are needed, so
-//! the protocol is spoken here directly (`dbus`, `message`). What comes of a call is seen in the
-//! cgroup tree rather than in systemd's signals.
+//! systemd listens on a private socket for root, and on the system bus. Few calls are needed, so this module implements
+//! the protocol itself (`dbus`, `message`). It observes results in the cgroup tree rather than with systemd's signals.
 
 mod dbus;
 mod message;
@@ -18,7 +17,7 @@ use crate::{Cgroup, CgroupPath, Error};
 use dbus::{Address, Connection};
 use message::Body;
 
-/// systemd's own socket, for root.
+/// systemd's private socket, for root.
 const PRIVATE: &str = "/run/systemd/private";
 
 /// The system bus.
@@ -28,7 +27,7 @@ const NAME: &str = "org.freedesktop.systemd1";
 const OBJECT: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
-/// How long systemd may take for an answer, or for what it promised.
+/// Maximum time for systemd to reply, or to complete a job.
 const PATIENCE: Duration = Duration::from_secs(25);
 
 /// A connection to systemd.
@@ -38,12 +37,12 @@ pub struct Systemd {
 }
 
 impl Systemd {
-    /// Whether this node was started by systemd.
+    /// Returns whether systemd runs on this node.
     pub fn is_running() -> bool {
         Path::new("/run/systemd/system").is_dir()
     }
 
-    /// Connects to it.
+    /// Connects to systemd.
     pub fn connect() -> Result<Self, Error> {
         Self::connect_to_own().or_else(|_| {
             let connection = Connection::open(&Address::Bus(BUS.into()), PATIENCE)?;
@@ -51,15 +50,15 @@ impl Systemd {
         })
     }
 
-    /// Connects to it by the socket at which it hears root alone.
+    /// Connects to systemd through its private socket, which accepts only root.
     pub fn connect_to_own() -> Result<Self, Error> {
         let connection = Connection::open(&Address::Peer(PRIVATE.into()), PATIENCE)?;
         Ok(Self { connection })
     }
 
-    /// Connects to the one of this process's user: directly, or over the user's bus.
+    /// Connects to the systemd of this process's user: directly, or over the user's bus.
     ///
-    /// A process that is root of a user namespace alone has for its user whoever is root there outside.
+    /// For root of a user namespace this is the user outside who is mapped to that root.
     pub fn connect_to_users() -> Result<Self, Error> {
         let text = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let dir = text("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -86,7 +85,7 @@ impl Systemd {
         Err(failed)
     }
 
-    /// The cgroup below which it makes slices: of the one of the whole node the root, save in a container.
+    /// Returns the cgroup below which systemd makes slices: the root for the system manager, except in a container.
     pub fn cgroup(&mut self) -> Result<CgroupPath, Error> {
         let call = message::Call {
             destination: NAME,
@@ -110,9 +109,9 @@ impl Systemd {
         }
     }
 
-    /// Has it put a process into a unit, or into the cgroup `below` that of the unit.
+    /// Moves a process into a unit, or into the cgroup `below` that of the unit.
     ///
-    /// The systemd of a user does that where its user may not: it asks the one of the node. It has been done when
+    /// A user's systemd can do this even if the user may not: it asks the system manager. The move is complete when
     /// this returns.
     pub fn attach(&mut self, unit: &str, below: &str, pid: u32) -> Result<(), Error> {
         let mut body = Body::new("ssau");
@@ -122,12 +121,12 @@ impl Systemd {
         self.call("AttachProcessesToUnit", body, unit)
     }
 
-    /// Makes a unit that lasts until it ends or the node does. It may be there only later.
+    /// Starts a transient unit, which lasts until it ends or the node reboots. It may exist only later.
     pub fn start_transient(&mut self, unit: &str, properties: &[Property]) -> Result<(), Error> {
         self.start(unit, properties)
     }
 
-    /// Forgets a unit that failed. One that is not there is no failure.
+    /// Resets a failed unit. It is no error if the unit does not exist.
     pub fn forget(&mut self, unit: &str) -> Result<(), Error> {
         let mut body = Body::new("s");
         body.text(unit);
@@ -137,14 +136,13 @@ impl Systemd {
         }
     }
 
-    /// Makes a slice and waits until its cgroup is there. One that is there already stays, with
-    /// these properties.
+    /// Starts a slice and waits until its cgroup exists. An existing slice is kept, with these properties.
     pub fn start_slice(&mut self, cgroup: &Cgroup, properties: &[Property]) -> Result<(), Error> {
         let name = cgroup.path().name().to_owned();
         let mut all = vec![Property::new("DefaultDependencies", Value::Bool(false))];
         all.extend_from_slice(properties);
         match self.start(&name, &all) {
-            // It is running: all there is to do is to tell it the properties.
+            // It is running already: only its properties need an update.
             Err(Error::Systemd { problem, .. })
                 if problem.contains("UnitExists") && cgroup.exists() =>
             {
@@ -159,9 +157,9 @@ impl Systemd {
         wait(&format!("create {name}"), || cgroup.exists())
     }
 
-    /// Makes a scope of a slice with running processes in it, and waits until they are.
+    /// Starts a scope in a slice with running processes, and waits until they are in it.
     ///
-    /// What lies below it is left to the caller.
+    /// The cgroups below it are delegated to the caller.
     pub fn start_scope(
         &mut self,
         cgroup: &Cgroup,
@@ -186,7 +184,7 @@ impl Systemd {
         })
     }
 
-    /// Changes properties of a running unit, until the next start of the node.
+    /// Changes properties of a running unit, until the next reboot.
     pub fn set(&mut self, unit: &str, properties: &[Property]) -> Result<(), Error> {
         let mut body = Body::new("sba(sv)");
         body.text(unit);
@@ -195,7 +193,7 @@ impl Systemd {
         self.call("SetUnitProperties", body, unit)
     }
 
-    /// Ends a unit with all its processes. One that is not there is no failure.
+    /// Stops a unit and all its processes. It is no error if the unit does not exist.
     pub fn stop(&mut self, unit: &str) -> Result<(), Error> {
         let mut body = Body::new("ss");
         body.text(unit);
@@ -212,12 +210,12 @@ impl Systemd {
             body.text(name);
             body.text(mode);
             properties::write(&mut body, properties);
-            // No units beside it.
+            // No auxiliary units.
             body.array(8, |_| {});
             body
         };
         match self.call("StartTransientUnit", unit("replace"), name) {
-            // A unit of this name that failed before is remembered and in the way.
+            // systemd remembers a failed unit of this name, which blocks a new one.
             Err(Error::Systemd { problem, .. }) if problem.contains("UnitExists") => {
                 let mut body = Body::new("s");
                 body.text(name);

@@ -1,9 +1,9 @@
-//! CPU and IO weights: from version 1's scale to version 2's.
+//! Conversion of CPU and IO weights from version 1 to version 2.
 
-/// `cpu.weight` for CPU shares.
+/// Converts CPU shares to `cpu.weight`.
 ///
-/// The curve fits both ends and the defaults (2 → 1, 1024 → 100, 262144 → 10000), as the OCI
-/// runtimes of today have it; the straight line of older ones gave 1024 shares a weight of 39.
+/// The curve fits both ends and the defaults (2 → 1, 1024 → 100, 262144 → 10000), as in current OCI runtimes. The
+/// linear formula of older ones gave 1024 shares a weight of 39.
 pub fn cpu_weight(shares: u64) -> u64 {
     match shares {
         0..=2 => 1,
@@ -16,7 +16,7 @@ pub fn cpu_weight(shares: u64) -> u64 {
     }
 }
 
-/// CPU shares for `cpu.weight`: the least ones that give this weight.
+/// Converts `cpu.weight` to the lowest CPU shares that give this weight.
 pub fn cpu_shares(weight: u64) -> u64 {
     let (mut low, mut high) = (2, 262_144);
     while low < high {
@@ -30,7 +30,7 @@ pub fn cpu_shares(weight: u64) -> u64 {
     low
 }
 
-/// `io.weight` for a weight of block IO between 10 and 1000.
+/// Converts a block IO weight between 10 and 1000 to `io.weight`.
 pub fn io_weight(blkio: u16) -> u64 {
     1 + (u64::from(blkio.clamp(10, 1000)) - 10) * 9999 / 990
 }

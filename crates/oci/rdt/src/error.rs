@@ -1,38 +1,38 @@
-//! Why something cannot be.
+//! Errors of resctrl configuration.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What cannot be.
+/// An error of a configuration file or of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// What the file says in a line.
+    /// A line of the file is invalid.
     #[error("{}:{line}: {why}", file.display())]
     Line {
         /// The file.
         file: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong there.
+        /// The reason.
         why: String,
     },
-    /// The file as a whole.
+    /// The file as a whole is invalid.
     #[error("{}: {why}", file.display())]
     File {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         why: String,
     },
-    /// What the machine has not, or does not do.
+    /// The machine lacks a feature, or refused an operation.
     #[error("{0}")]
     Machine(String),
 }
 
-/// What there is, or why not.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A failed access to a file of `resctrl` or of ours.
+/// Returns an error for a failed access to a file.
 pub(crate) fn failed(doing: &str, path: &Path) -> impl FnOnce(io::Error) -> Error {
     let what = format!("{doing} {}", path.display());
     move |error| Error::Machine(format!("{what}: {error}"))

@@ -1,4 +1,4 @@
-//! The file of partitions and classes, in the format that containerd and CRI-O read.
+//! The configuration file of partitions and classes, in the format of containerd and CRI-O.
 
 use std::path::{Path, PathBuf};
 
@@ -7,9 +7,9 @@ use orlop_yaml::{Content, Document, Entry, Node};
 use crate::error::{Error, Result};
 use crate::share::{Bandwidth, CacheShare, PerCache, Read, Wrong, bandwidths, caches};
 
-/// The class of `resctrl`'s root, where all processes are that are nowhere else.
+/// The class of the root group, which has all processes that are in no other group.
 pub(crate) const ROOT: &str = "DEFAULT";
-/// Names of the kernel's below the root.
+/// Names that the kernel uses below the root.
 const TAKEN: [&str; 3] = ["info", "mon_groups", "mon_data"];
 
 /// The partitions of a file, with their classes.
@@ -20,7 +20,7 @@ pub struct Partitions {
     pub(crate) partitions: Vec<Partition>,
 }
 
-/// What a machine need not have.
+/// Features that a machine need not have.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Optional {
     pub(crate) l2: bool,
@@ -28,7 +28,7 @@ pub(crate) struct Optional {
     pub(crate) mb: bool,
 }
 
-/// What is shared out among classes, and nobody else's.
+/// A part of the resources, shared only by its classes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Partition {
     pub(crate) line: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Partition {
     pub(crate) classes: Vec<Class>,
 }
 
-/// What a partition has of the machine, or a class of its partition.
+/// The share of a partition in the machine, or of a class in its partition.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Given {
     pub(crate) l2: Option<PerCache<CacheShare>>,
@@ -45,28 +45,28 @@ pub(crate) struct Given {
     pub(crate) mb: Option<PerCache<Bandwidth>>,
 }
 
-/// What containers are put into.
+/// A class, to which containers are assigned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Class {
-    /// Its name, which is that of its group.
+    /// Its name, which is also that of its group.
     pub name: String,
-    /// Whether annotations of pods may not ask for it.
+    /// Whether pod annotations may not request it.
     pub deny_pods: bool,
-    /// Whether annotations of containers may not.
+    /// Whether container annotations may not request it.
     pub deny_containers: bool,
     pub(crate) line: usize,
     pub(crate) given: Given,
 }
 
 impl Class {
-    /// Whether it is the group of all who are in no other.
+    /// Returns whether it is the group of all processes that are in no other group.
     pub fn is_root(&self) -> bool {
         self.name == ROOT
     }
 }
 
 impl Partitions {
-    /// Reads a file.
+    /// Reads and parses a file.
     pub fn read(file: &Path) -> Result<Self> {
         let text = orlop_fs::read_text(file, orlop_fs::SMALL_FILE).map_err(|error| {
             let why = error.to_string();
@@ -76,7 +76,7 @@ impl Partitions {
         Self::parse(file, &text)
     }
 
-    /// The same from a text that was read before.
+    /// Parses the text of a file.
     pub fn parse(file: &Path, text: &str) -> Result<Self> {
         let at = |wrong: Wrong| Error::Line {
             file: file.to_owned(),
@@ -121,7 +121,7 @@ impl Partitions {
                 _ => return Err(unknown(entry, "options and partitions")),
             }
         }
-        // By their names, as their ways are given out.
+        // By name, the order in which cache ways are assigned.
         self.partitions.sort_by(|a, b| a.name.cmp(&b.name));
         let mut classes: Vec<&Class> = self.classes().collect();
         classes.sort_by(|a, b| (&a.name, a.line).cmp(&(&b.name, b.line)));
@@ -137,12 +137,12 @@ impl Partitions {
         Ok(())
     }
 
-    /// All classes.
+    /// Returns all classes.
     pub fn classes(&self) -> impl Iterator<Item = &Class> {
         self.partitions.iter().flat_map(|own| &own.classes)
     }
 
-    /// The class of a name.
+    /// Returns the class with this name.
     pub fn class(&self, name: &str) -> Option<&Class> {
         self.classes().find(|class| class.name == name)
     }
@@ -270,7 +270,7 @@ fn class(entry: &Entry) -> Read<Class> {
     Ok(found)
 }
 
-/// Whether the entry is a share.
+/// Parses an entry if it is a share; returns whether it is one.
 fn given(found: &mut Given, entry: &Entry) -> Read<bool> {
     let value = &entry.value;
     let is_said = value.content != Content::Null;
@@ -284,7 +284,7 @@ fn given(found: &mut Given, entry: &Entry) -> Read<bool> {
     Ok(true)
 }
 
-/// What is not said has nothing in it.
+/// Returns the entries of a map; an absent value is an empty map.
 fn map(node: &Node) -> Read<&[Entry]> {
     match &node.content {
         Content::Map(entries) => Ok(entries),

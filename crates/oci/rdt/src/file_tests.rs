@@ -1,4 +1,4 @@
-//! Files as people write them, and as they must not.
+//! Tests of valid and invalid files.
 
 use super::*;
 
@@ -42,7 +42,7 @@ fn a_file_of_the_peers_is_understood() {
 
 #[test]
 fn what_is_wrong_is_told_with_file_line_and_value() {
-    // Without quotes it is a number, of which nobody knows whether it is a mask.
+    // Without quotes it is a number, and ambiguous as a mask.
     let error = parse(FILE).unwrap_err().to_string();
     assert!(error.starts_with("/etc/rdt.yaml:12: "), "{error}");
     assert!(error.contains("the number 255"), "{error}");

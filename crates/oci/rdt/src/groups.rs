@@ -1,8 +1,7 @@
-//! The groups of the classes: made, given their shares, and removed when no class is called like them
-//! any more.
+//! The groups of the classes: create them, set their shares, and remove them when no class has their name any more.
 //!
-//! Which groups are made is noted in a file before they are, so that groups of others are never
-//! removed; and that the root has a class's shares, so that it gets everything back.
+//! Before a group is created, its name is recorded in a file, so that groups of other programs are never removed. The
+//! file also records if the root has a class's shares, so that they can be reset.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,34 +17,34 @@ use crate::mount::Mount;
 use crate::plan::{Group, plan};
 use crate::schemata::{Schemata, parse, render};
 
-/// The root in the note.
+/// The name of the root in the record.
 const ROOT: &str = ".";
 
-/// What was done.
+/// The changes that were made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Groups that were made.
+    /// Groups that were created.
     pub made: Vec<String>,
-    /// Groups that have other shares now; an empty name is the root.
+    /// Groups whose shares changed; an empty name is the root.
     pub changed: Vec<String>,
     /// Groups that were removed.
     pub removed: Vec<String>,
-    /// Groups of former classes that stay, because they hold tasks or processors.
+    /// Groups of removed classes that stay, because they have tasks or CPUs.
     pub kept: Vec<String>,
-    /// What the file says that this machine does not have, and need not.
+    /// Settings of the file that this machine does not support, and need not.
     pub notes: Vec<Error>,
 }
 
-/// Makes groups as a file wants them; none: there are to be none. `record` is the note of those that
-/// were made. Groups named in `others` are others', and are not removed. What fails leaves everything as
-/// it was.
+/// Creates groups as configured; without a configuration all groups are removed. `record` is the file with the names of
+/// created groups. Groups named in `others` belong to other programs, and are not removed. A failure leaves everything
+/// unchanged.
 pub fn settle(
     mount: Option<&Mount>,
     record: &Path,
     wanted: Option<&Partitions>,
     others: &[String],
 ) -> Result<Settled> {
-    // The kernel's files of a group go with its directory.
+    // The kernel removes a group's files with its directory.
     settle_by(|dir| fs::remove_dir(dir), mount, record, wanted, others)
 }
 
@@ -64,7 +63,7 @@ fn settle_by(
     }
     let Some(mount) = mount else {
         if wanted.is_none() {
-            // They went with the file system.
+            // The groups were removed with the file system.
             return note(record, &BTreeSet::new()).map(|()| Settled::default());
         }
         let problem = "resctrl is not mounted; run `mount -t resctrl resctrl /sys/fs/resctrl` if this machine \
@@ -93,7 +92,7 @@ fn settle_by(
     done.notes = planned.notes;
     let named = planned.groups.iter().map(|group| noted(&group.name));
     let named: BTreeSet<&str> = named.collect();
-    // Those that are there already are others', unless they were made here before.
+    // Existing groups belong to other programs, unless they are recorded.
     let to_come = named
         .iter()
         .filter(|name| !machine.groups.contains(**name))
@@ -119,17 +118,17 @@ fn settle_by(
         .copied()
         .filter(|name| *name == ROOT || earlier.contains(*name));
     let own = own.chain(done.made.iter().chain(&done.kept).map(String::as_str));
-    // Without it, groups are named there that are none any more: that does no harm.
+    // If this fails, the record contains removed groups, which is harmless.
     let _ = note(record, &own.map(str::to_owned).collect());
     Ok(done)
 }
 
-/// A group's name in the note.
+/// Returns a group's name in the record.
 fn noted(name: &str) -> &str {
     if name.is_empty() { ROOT } else { name }
 }
 
-/// What is done to the tree, and how it is undone.
+/// The changes to the tree, and how to undo them.
 struct Work<'a> {
     root: &'a Path,
     remove: Remove,
@@ -150,7 +149,7 @@ impl Work<'_> {
         freed: Option<&Schemata>,
         done: &mut Settled,
     ) -> std::result::Result<(), (Option<usize>, String)> {
-        // First, as there may be few groups.
+        // First, as the number of groups may be limited.
         for name in stale {
             self.remove(name).map_err(|why| (None, why))?;
             done.removed.push(name.clone());
@@ -179,13 +178,13 @@ impl Work<'_> {
         let dir = self.root.join(name);
         let before = render(&parse(&read(&dir.join("schemata")).unwrap_or_default()));
         (self.remove)(&dir).map_err(|error| format!("removing the group {name:?}: {error}"))?;
-        // Undone from the last to the first.
+        // Undone in reverse order.
         self.undo.push(Undo::Write(dir.join("schemata"), before));
         self.undo.push(Undo::MakeAgain(dir));
         Ok(())
     }
 
-    /// Whether it was not there.
+    /// Creates a group; returns false if it existed.
     fn make(&mut self, dir: &Path) -> std::result::Result<bool, String> {
         match fs::create_dir(dir) {
             Ok(()) => {
@@ -200,7 +199,7 @@ impl Work<'_> {
         }
     }
 
-    /// Whether it had others.
+    /// Writes the shares; returns whether they changed.
     fn write(&mut self, dir: &Path, wanted: &Schemata) -> std::result::Result<bool, String> {
         let file = dir.join("schemata");
         let mut current = parse(&read(&file).unwrap_or_default());
@@ -220,7 +219,7 @@ impl Work<'_> {
         }
     }
 
-    /// What the kernel says of its last refusal.
+    /// Adds the kernel's message about its last refusal.
     fn with_status(&self, why: String) -> String {
         let status = read(&self.root.join("info/last_cmd_status")).unwrap_or_default();
         match status.trim() {
@@ -229,7 +228,7 @@ impl Work<'_> {
         }
     }
 
-    /// As far as it goes.
+    /// Undoes all changes as far as possible.
     fn undo(self) {
         for step in self.undo.into_iter().rev() {
             let _ = match step {
@@ -241,7 +240,7 @@ impl Work<'_> {
     }
 }
 
-/// Whether a group holds processes, or processors whose tasks it has.
+/// Returns whether a group has processes or CPUs.
 fn is_used(dir: &Path) -> Result<bool> {
     if !read(&dir.join("tasks"))?.trim().is_empty() {
         return Ok(true);
@@ -250,7 +249,7 @@ fn is_used(dir: &Path) -> Result<bool> {
     Ok(!cpus.trim().is_empty())
 }
 
-/// Names, one a line, and among them that of the root.
+/// Returns the recorded names, one a line, which may include the root.
 fn recorded(record: &Path) -> Result<BTreeSet<String>> {
     match orlop_fs::read_text(record, orlop_fs::SMALL_FILE) {
         Ok(text) => {

@@ -1,5 +1,5 @@
-//! On trees that only look like `resctrl`: what the kernel does with them is not done here, so files
-//! of groups are made and removed by the tests.
+//! Tests on trees that only look like `resctrl`. The kernel's part is missing, so the tests create and remove the files
+//! of groups.
 
 use super::*;
 use crate::mount::tests::pretended;
@@ -29,7 +29,7 @@ impl Node {
         Self { dir, mount, state }
     }
 
-    /// What the kernel does when a group is made.
+    /// Does the kernel's part when a group is created.
     fn group(&self, name: &str, tasks: &str) {
         let dir = self.dir.path().join(name);
         let _ = fs::create_dir(&dir);
@@ -91,7 +91,7 @@ fn groups_are_made_changed_and_left_alone() {
     assert_eq!(node.schemata("b"), "L3:0=1f\n");
     assert_eq!(node.schemata(""), "L3:0=3ff\n");
     assert_eq!(node.record(), ".\na\nb\n");
-    // The kernel writes them in its own way.
+    // The kernel writes them in another format.
     fs::write(node.dir.path().join("a/schemata"), "    L3:0=003ff\n").unwrap();
     assert_eq!(node.settle(Some(TWO)).unwrap(), Settled::default());
     let other = TWO.replace("{l3Allocation: 50%}", "{l3Allocation: 10%}");
@@ -108,7 +108,7 @@ fn former_groups_go_when_they_are_empty_and_those_of_others_stay() {
     node.group("b", "");
     node.group("others", "");
     let only = "partitions: {p: {classes: {c: }}}\n";
-    // Three of the four are taken, and the root's; one goes.
+    // Three of the four and the root's are in use; one is removed.
     let done = node.settle(Some(only)).unwrap();
     assert_eq!((done.removed, done.kept), (names(&["b"]), names(&["a"])));
     assert_eq!(done.made, names(&["c"]));
@@ -120,7 +120,7 @@ fn former_groups_go_when_they_are_empty_and_those_of_others_stay() {
     let done = node.settle(None).unwrap();
     assert_eq!((done.removed, done.kept), (names(&["a"]), names(&["c"])));
     assert_eq!(node.record(), "c\n");
-    // After a boot there is nothing any more.
+    // After a reboot no group is left.
     let record = node.state.path().join("rdt");
     assert_eq!(
         settle(None, &record, None, &[]).unwrap(),
@@ -135,7 +135,7 @@ fn what_fails_leaves_everything_as_it_was() {
     node.settle(Some(TWO)).unwrap();
     node.group("a", "");
     node.group("b", "");
-    // The kernel refuses what is written for the last.
+    // The kernel refuses the last write.
     node.group("z", "");
     fs::create_dir(node.dir.path().join("z/schemata")).unwrap();
     let text = "\
@@ -184,11 +184,11 @@ fn the_root_gets_everything_back() {
         assert_eq!(node.schemata(""), whole);
         assert!(!node.record().contains('.'), "{}", node.record());
     }
-    // What somebody else gives it is left.
+    // A value set by another program is kept.
     fs::write(node.dir.path().join("schemata"), "L3:0=ff\nMB:0=20\n").unwrap();
     node.settle(None).unwrap();
     assert_eq!(node.schemata(""), "L3:0=ff\nMB:0=20\n");
-    // Ways that are a group's alone are not for it.
+    // Exclusive ways of a group are not available to it.
     node.settle(Some(TWO)).unwrap();
     for name in ["a", "b"] {
         node.group(name, "");
@@ -210,14 +210,14 @@ fn groups_that_others_made_stay() {
     node.group("b", "");
     assert_eq!(node.settle(None).unwrap().removed, names(&["b"]));
     assert!(node.has("a"));
-    // A group of ours becomes the administrator's when it is listed as such.
+    // A created group becomes the administrator's when it is listed as such.
     node.settle(Some(TWO)).unwrap();
     node.group("b", "");
     let done = node.settle_beside(None, &names(&["b"])).unwrap();
     assert_eq!((done.removed, done.kept), (names(&[]), names(&[])));
     assert!(node.has("b"));
     assert_eq!(node.record(), "");
-    // What the note names before it is made is removed, whoever ended the daemon.
+    // A recorded group is removed even if the daemon was killed after it created the group.
     fs::write(node.state.path().join("rdt"), "c\n").unwrap();
     node.group("c", "");
     assert_eq!(node.settle(None).unwrap().removed, names(&["c"]));

@@ -1,8 +1,8 @@
-//! Shares of processor caches and memory bandwidth (Intel RDT, AMD QoS): a file of partitions and
-//! classes, in the format that containerd and CRI-O read, becomes groups of the kernel's `resctrl`.
+//! Shares of processor caches and memory bandwidth (Intel RDT, AMD QoS). A file of partitions and classes, in the
+//! format of containerd and CRI-O, is applied to groups of the kernel's `resctrl`.
 //!
-//! [`Partitions`] is the file, [`Machine`] what the kernel says of the processor, [`plan`] which group
-//! gets what, and [`settle`] makes it so.
+//! [`Partitions`] is the file, [`Machine`] the processor's features, [`plan`] computes the share of each group, and
+//! [`settle`] applies it.
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,4 @@
-//! What the kernel says of the processor: the directory `info` of `resctrl`, and its root's schemata.
+//! The processor's features, from `info` of `resctrl` and the schemata of its root.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,52 +9,52 @@ use crate::mask::widest;
 use crate::mount::Mount;
 use crate::schemata::{self, Schemata};
 
-/// As much bandwidth as may be, in megabytes a second.
+/// The value for unlimited bandwidth, in megabytes per second.
 pub(crate) const UNBOUNDED: u64 = u32::MAX as u64;
-/// More groups than any processor has.
+/// More groups than any processor supports.
 const MOST_GROUPS: usize = 4096;
 
-/// What can be shared out.
+/// The resources that can be shared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Machine {
     pub(crate) l2: Option<Cache>,
     pub(crate) l3: Option<Cache>,
     pub(crate) bandwidth: Option<Bandwidth>,
-    /// The groups that are there, without the root.
+    /// The existing groups, without the root.
     pub(crate) groups: BTreeSet<String>,
-    /// How many there may be, with the root; none: the kernel says nothing of it.
+    /// The maximum number of groups, including the root; `None` if the kernel does not report it.
     pub(crate) most_groups: Option<usize>,
 }
 
-/// Caches of one level.
+/// The caches of one level.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Cache {
     pub(crate) ids: Vec<u32>,
-    /// All ways.
+    /// The mask of all ways.
     pub(crate) full: u64,
-    /// So many ways has each group at least.
+    /// The minimum number of ways of a group.
     pub(crate) least: u32,
-    /// Whether code and data are told apart.
+    /// Whether code and data have separate masks.
     pub(crate) apart: bool,
-    /// Ways that are one group's alone, by the cache's id.
+    /// Ways that are exclusive to a group, by the cache's ID.
     pub(crate) taken: BTreeMap<u32, u64>,
 }
 
-/// The bandwidth of memory.
+/// The memory bandwidth.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bandwidth {
     pub(crate) ids: Vec<u32>,
-    /// So much has each group at least.
+    /// The minimum bandwidth of a group.
     pub(crate) least: u64,
     pub(crate) unit: Unit,
 }
 
-/// In what it is measured.
+/// The unit of bandwidth.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Percent,
     Mbps,
-    /// What the processor's maker says, as AMD's eighths of gigabytes.
+    /// A vendor unit, such as AMD's eighths of gigabytes.
     Makers,
 }
 
@@ -109,8 +109,8 @@ impl Machine {
 }
 
 impl Machine {
-    /// Everything that a group can have: all ways that are no group's alone, side by side, and all
-    /// bandwidth. That in makers' units is never narrowed.
+    /// Returns the largest share of a group: all contiguous ways that are not exclusive to another group, and all
+    /// bandwidth. Bandwidth in vendor units is never limited.
     pub(crate) fn everything(&self) -> Schemata {
         let mut all = Schemata::new();
         for (level, cache) in [("L2", &self.l2), ("L3", &self.l3)] {
@@ -185,7 +185,7 @@ fn cache(root: &Path, level: &str, current: &Schemata) -> Result<Option<Cache>> 
     }))
 }
 
-/// `0=SSSEE0;1=…`, the highest bit first: E is one group's alone, P is locked.
+/// Parses `0=SSSEE0;1=…`, the highest bit first: E is exclusive to a group, P is locked.
 fn taken_by(usage: &str) -> BTreeMap<u32, u64> {
     let of = |domain: &str| {
         let (id, letters) = domain.trim().split_once('=')?;
@@ -197,7 +197,7 @@ fn taken_by(usage: &str) -> BTreeMap<u32, u64> {
     usage.trim().split(';').filter_map(of).collect()
 }
 
-/// The groups below the root.
+/// Returns the groups below the root.
 fn groups(root: &Path) -> Result<BTreeSet<String>> {
     let entries = fs::read_dir(root).map_err(failed("reading", root))?;
     let names = entries.flatten().take(MOST_GROUPS).filter_map(|entry| {
@@ -276,7 +276,7 @@ mod tests {
         let found = Machine::read(&mount).unwrap();
         assert!(found.l3.unwrap().apart);
         assert_eq!(found.bandwidth.unwrap().unit, Unit::Makers);
-        // What nobody can make sense of is named.
+        // An unreadable value is named in the error.
         fs::write(dir.path().join("info/L3CODE/min_cbm_bits"), "21\n").unwrap();
         let error = Machine::read(&mount).unwrap_err().to_string();
         assert!(

@@ -1,22 +1,22 @@
-//! Ways of a cache, one bit each.
+//! Bit masks of cache ways.
 
-/// The bits from one number to another, both counted.
+/// Returns the bits from one number to another, both inclusive.
 pub(crate) fn block(from: u32, to: u32) -> u64 {
     let upto = |bits: u32| 1_u64.checked_shl(bits).map_or(u64::MAX, |bit| bit - 1);
     upto(to.saturating_add(1)) & !upto(from)
 }
 
-/// How many bits there are up to the highest one.
+/// Returns the number of bits up to the highest one set.
 pub(crate) fn width(mask: u64) -> u32 {
     u64::BITS - mask.leading_zeros()
 }
 
-/// Whether the bits stand side by side, and there are any.
+/// Returns whether the set bits are contiguous, and there is at least one.
 pub(crate) fn is_block(mask: u64) -> bool {
     mask != 0 && mask == block(mask.trailing_zeros(), width(mask) - 1)
 }
 
-/// The longest run of bits that stand side by side; none: there are none.
+/// Returns the longest contiguous run of set bits; 0 if there is none.
 pub(crate) fn widest(mask: u64) -> u64 {
     let mut left = mask;
     let mut found = 0_u64;

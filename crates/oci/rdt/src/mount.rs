@@ -1,4 +1,4 @@
-//! Where `resctrl` is mounted, and how.
+//! The `resctrl` mount and its options.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use orlop_fs::Mountinfo;
 
 use crate::error::{Result, failed};
 
-/// Where it is by convention.
+/// The conventional mount point.
 const USUAL: &str = "/sys/fs/resctrl";
 
 /// A mounted `resctrl`.
@@ -14,19 +14,19 @@ const USUAL: &str = "/sys/fs/resctrl";
 pub struct Mount {
     /// Its root, which is a group itself.
     pub root: PathBuf,
-    /// Whether bandwidth is in megabytes a second there, by the option `mba_MBps`.
+    /// Whether bandwidth is in megabytes per second, by the option `mba_MBps`.
     pub in_mbps: bool,
 }
 
 impl Mount {
-    /// The one that this process sees, if there is one.
+    /// Finds the mount in this process's mount namespace, if there is one.
     pub fn find() -> Result<Option<Self>> {
         let table = Path::new("/proc/self/mountinfo");
         let table = Mountinfo::own().map_err(failed("reading", table))?;
         Ok(Self::of(&table))
     }
 
-    /// The directory alone, without a look at all mounts where it is in its usual place.
+    /// Returns the mount point, without reading the mount table if it is the usual one.
     pub fn root() -> Option<PathBuf> {
         let usual = PathBuf::from(USUAL);
         if usual.join("schemata").exists() {
@@ -58,7 +58,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A tree that looks like `resctrl`: no machine of the project's has it.
+    /// Makes a tree that looks like `resctrl`: no machine of the project has it.
     pub(crate) fn pretended(files: &[(String, &str)]) -> (tempfile::TempDir, Mount) {
         let dir = tempfile::tempdir().unwrap();
         for (file, text) in files {

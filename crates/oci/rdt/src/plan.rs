@@ -1,4 +1,4 @@
-//! Which group gets what: partitions first, each with ways of its own, then classes within them.
+//! Computes the share of each group: first partitions with separate ways, then classes within them.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use crate::mask::{block, is_block, width};
 use crate::schemata::{Schemata, render};
 use crate::share::{self, CacheShare, PerCache, Share, Use, Ways};
 
-/// What is to be.
+/// The computed shares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The groups, by the order of the partitions' names.
+    /// The groups, ordered by the names of partitions.
     pub groups: Vec<Group>,
-    /// What the file says that this machine does not have, and need not.
+    /// Settings of the file that this machine does not support, and need not.
     pub notes: Vec<Error>,
 }
 
-/// A group, and what it gets.
+/// A group, and its share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// Its directory's name; empty: the root.
+    /// The name of its directory; empty for the root.
     pub name: String,
     /// The line of its class.
     pub line: usize,
@@ -29,13 +29,13 @@ pub struct Group {
 }
 
 impl Group {
-    /// What is written for it.
+    /// Returns the content of its `schemata` file.
     pub fn text(&self) -> String {
         render(&self.schemata)
     }
 }
 
-/// Finds out which group gets what on a machine.
+/// Computes the share of each group on a machine.
 pub fn plan(wanted: &Partitions, machine: &Machine) -> Result<Plan> {
     enough_groups(wanted, machine)?;
     let mut schemata: BTreeMap<&str, Schemata> = BTreeMap::new();
@@ -81,7 +81,7 @@ pub fn plan(wanted: &Partitions, machine: &Machine) -> Result<Plan> {
     })
 }
 
-/// The directory of a class.
+/// Returns the directory name of a class.
 pub(crate) fn group_of(class: &Class) -> &str {
     if class.is_root() { "" } else { &class.name }
 }
@@ -92,7 +92,7 @@ fn enough_groups(wanted: &Partitions, machine: &Machine) -> Result<()> {
     };
     let others = machine.groups.iter();
     let others = others.filter(|name| wanted.class(name).is_none()).count();
-    // The root has one as well.
+    // The root uses one as well.
     let left = most.saturating_sub(others + 1);
     let mut classes: Vec<&Class> = wanted.classes().filter(|own| !own.is_root()).collect();
     classes.sort_by_key(|class| class.line);
@@ -110,7 +110,7 @@ fn enough_groups(wanted: &Partitions, machine: &Machine) -> Result<()> {
     }
 }
 
-/// What is said of something that the machine has not. A class that needs it cannot be.
+/// Handles a resource that the machine lacks. A class that needs it is an error.
 fn unmet(
     wanted: &Partitions,
     line: impl Fn(&Given) -> Option<usize>,
@@ -131,7 +131,7 @@ fn unmet(
         .collect())
 }
 
-/// A level of caches, and where shares of it are written.
+/// A cache level, with the name of its shares.
 #[derive(Clone, Copy)]
 struct Level {
     name: &'static str,
@@ -158,7 +158,7 @@ impl Level {
             return Err(wanted.wrong(silent.line, why));
         }
         if !is_said && !cache.taken.is_empty() {
-            // New groups have what the kernel leaves them.
+            // New groups keep the kernel's default.
             return Ok(());
         }
         let uses: &[(Use, &str)] = if cache.apart {
@@ -187,7 +187,7 @@ impl Level {
         Ok(())
     }
 
-    /// The ways of each partition in one cache.
+    /// Returns the ways of each partition in one cache.
     fn bases(self, wanted: &Partitions, cache: &Cache, (used, id): (Use, u32)) -> Result<Vec<u64>> {
         let shares: Vec<Option<(&Partition, Option<&Share>)>> = wanted
             .partitions
@@ -202,7 +202,7 @@ impl Level {
             .flatten()
             .map(|(partition, share)| Asked {
                 line: share.map_or(partition.line, |own| own.line),
-                // What is not said of a cache is all of it.
+                // Without a setting for a cache, the partition asks for all of it.
                 ways: share.map_or(Ways::Percent(100), |own| own.ways),
                 name: &partition.name,
             })
@@ -237,14 +237,14 @@ impl Level {
     }
 }
 
-/// What a partition asks of one cache.
+/// The request of a partition for one cache.
 struct Asked<'a> {
     line: usize,
     name: &'a str,
     ways: Ways,
 }
 
-/// Partitions that name their ways.
+/// Assigns ways to partitions with explicit masks.
 fn exact(wanted: &Partitions, cache: &Cache, asked: &[Asked<'_>], place: &str) -> Result<Vec<u64>> {
     let mut masks: Vec<u64> = Vec::new();
     for own in asked {
@@ -278,8 +278,8 @@ fn exact(wanted: &Partitions, cache: &Cache, asked: &[Asked<'_>], place: &str) -
     Ok(masks)
 }
 
-/// Partitions that say so many of a hundred. Each has whole ways, small ones first, so that rounding up
-/// costs those that have many; the ways themselves go by the partitions' names.
+/// Assigns ways to partitions with percentages. Each gets whole ways, small ones first, so that rounding up costs the
+/// large ones. The ways are assigned in the order of names.
 fn by_hundredths(
     wanted: &Partitions,
     cache: &Cache,
@@ -315,7 +315,7 @@ fn by_hundredths(
                 format!("no ways of {place} are left for {name:?}, which needs at least {least}");
             return Err(wanted.wrong(asked[*at].line, why));
         }
-        // Of what is left, as much as is its part of what is left to be given.
+        // The share of the remaining ways is the partition's part of the remaining percentages.
         let hundredths = (left * total / all).max(1);
         let own = (percents[*at] * left / hundredths).max(least);
         let is_last = nth + 1 == order.len();
@@ -331,7 +331,7 @@ fn by_hundredths(
     Ok(masks.collect())
 }
 
-/// A class's share of its partition's ways.
+/// Returns a class's share of its partition's ways.
 fn within(base: u64, least: u32, share: Option<&Share>) -> std::result::Result<u64, String> {
     let ways = share.map_or(Ways::Percent(100), |own| own.ways);
     if !is_block(base) || base.count_ones() < least {
@@ -342,7 +342,7 @@ fn within(base: u64, least: u32, share: Option<&Share>) -> std::result::Result<u
     let (first, count) = (base.trailing_zeros(), base.count_ones());
     let (low, high) = match ways {
         Ways::Bits(bits) => {
-            // They are counted from the partition's first.
+            // The bits are relative to the partition's first way.
             let mask = bits.checked_shl(first).filter(|mask| mask >> first == bits);
             let mask = mask.filter(|mask| mask & !base == 0);
             let mask = mask.ok_or_else(|| {
@@ -360,7 +360,7 @@ fn within(base: u64, least: u32, share: Option<&Share>) -> std::result::Result<u
         Ways::Percent(high) => (1, high),
         Ways::Range(low, high) => (low.max(1), high),
     };
-    // Each hundredth lies in one way.
+    // The way that contains a percentage point.
     let way = |hundredth: u32| (hundredth - 1) * count / 100;
     let (mut low, mut high) = (way(low), way(high));
     let missing = least.saturating_sub(high - low + 1);

@@ -1,5 +1,5 @@
-//! Files on pretended machines. The numbers of shares are those that a node has from containerd or
-//! CRI-O, so that it keeps its groups.
+//! Tests of files on simulated machines. The shares equal those of containerd or CRI-O, so that a node keeps its
+//! groups.
 
 use std::path::Path;
 
@@ -107,7 +107,7 @@ partitions:
     ]);
     let found = planned(text, &machine).unwrap();
     assert_eq!(found[..3], expected[..3]);
-    // Wider from below.
+    // Extended at the low end.
     assert_eq!(found[3].1, "L3:0=1e00;1=1e00");
 }
 
@@ -135,7 +135,7 @@ partitions:
         ("c", "L3CODE:0=ff00 L3DATA:0=ff000"),
     ]);
     assert_eq!(planned(text, &apart).unwrap(), expected);
-    // 90% together: all ways that are given out, by ways that are whole.
+    // 90% in total: all ways are assigned, as whole ways.
     let expected = pairs(&[
         ("a", "L3:0=3ff;1=3ff"),
         ("b", "L3:0=3ff;1=3ff"),
@@ -271,7 +271,7 @@ fn groups_of_others_count_and_their_ways_are_theirs() {
     );
     machine.most_groups = None;
     machine.l3.as_mut().unwrap().taken = [(1, 0xc_0000)].into();
-    // Where nothing is said of the cache, the kernel leaves a new group what is free.
+    // Without a setting for the cache, the kernel gives a new group the free ways.
     assert_eq!(planned(text, &machine).unwrap()[0].1, "");
     let text = "partitions:\n  p:\n    l3Allocation: 100%\n    classes:\n      a: {l3Allocation: 10%}\n      b:\n";
     let error = told(text, &machine);
@@ -281,8 +281,8 @@ fn groups_of_others_count_and_their_ways_are_theirs() {
     );
 }
 
-/// Files that were made up by chance, and what another program for such files makes of them (goresctrl,
-/// of July 2026, on trees that look like `resctrl`).
+/// Random files, with the results of another program for such files (goresctrl, of July 2026, on trees that look like
+/// `resctrl`).
 #[test]
 fn shares_are_those_that_were_measured() {
     let cases: serde_json::Value = serde_json::from_str(include_str!("measured.json")).unwrap();

@@ -1,12 +1,12 @@
-//! The kernel's lines of what a group has: `L3:0=fffff;1=fffff`.
+//! The kernel's format of a group's shares: `L3:0=fffff;1=fffff`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Resources by their name, and for each what its domains have by their ids.
+/// Values by resource name and domain ID.
 pub(crate) type Schemata = BTreeMap<String, BTreeMap<u32, u64>>;
 
-/// Reads what the kernel wrote, or what is to be written. Lines of other kinds are left out.
+/// Parses the content of a `schemata` file. Unknown lines are skipped.
 pub(crate) fn parse(text: &str) -> Schemata {
     let mut found = Schemata::new();
     for line in text.lines() {
@@ -27,7 +27,7 @@ pub(crate) fn parse(text: &str) -> Schemata {
     found
 }
 
-/// The lines again, in the kernel's form.
+/// Formats the values in the kernel's format.
 pub(crate) fn render(schemata: &Schemata) -> String {
     let mut text = String::new();
     for (resource, domains) in schemata {

@@ -1,10 +1,10 @@
-//! What is given of a cache or of memory's bandwidth, as people write it.
+//! Parses shares of a cache or of memory bandwidth.
 
 use orlop_yaml::{Content, Entry, Node};
 
 use crate::mask::{block, is_block};
 
-/// A mistake, and the line of it.
+/// An error with its line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Wrong {
     pub(crate) line: usize,
@@ -18,21 +18,21 @@ impl Wrong {
     }
 }
 
-/// What was read, or what is wrong with it.
+/// The result of parsing.
 pub(crate) type Read<T> = Result<T, Wrong>;
 
-/// Ways of a cache.
+/// A request for ways of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ways {
-    /// So many of a hundred.
+    /// A percentage.
     Percent(u32),
-    /// From one of a hundred to another, both counted.
+    /// A range of percentages, both inclusive.
     Range(u32, u32),
-    /// These bits.
+    /// A bit mask.
     Bits(u64),
 }
 
-/// Ways, and where that is said.
+/// A request for ways, with its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) line: usize,
@@ -40,7 +40,7 @@ pub(crate) struct Share {
     pub(crate) ways: Ways,
 }
 
-/// For what a cache is used, where it is told apart.
+/// The use of a cache, if code and data are separate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Use {
     Any,
@@ -48,7 +48,7 @@ pub(crate) enum Use {
     Data,
 }
 
-/// What is given of one cache.
+/// The share of one cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CacheShare {
     unified: Share,
@@ -56,7 +56,7 @@ pub(crate) struct CacheShare {
 }
 
 impl CacheShare {
-    /// What is given for a use.
+    /// Returns the share for a use.
     pub(crate) fn of(&self, used: Use) -> &Share {
         match (used, &self.code_and_data) {
             (Use::Code, Some((code, _))) => code,
@@ -66,7 +66,7 @@ impl CacheShare {
     }
 }
 
-/// What is given of the bandwidth, in each of the units that a machine may have.
+/// The share of the bandwidth, in each unit that a machine may have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bandwidth {
     pub(crate) line: usize,
@@ -74,7 +74,7 @@ pub(crate) struct Bandwidth {
     pub(crate) mbps: Option<u32>,
 }
 
-/// A value for each cache: for those that are named, and for all others.
+/// A value for each cache: for named ones, and a default.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PerCache<T> {
     pub(crate) line: usize,
@@ -83,7 +83,7 @@ pub(crate) struct PerCache<T> {
 }
 
 impl<T> PerCache<T> {
-    /// What a cache has; none: nothing was said of it, which is all.
+    /// Returns the value for a cache; `None` if it is unset, which means all.
     pub(crate) fn of(&self, id: u32) -> Option<&T> {
         let named = self.named.iter().find(|(ids, _)| holds(ids, id));
         named.map(|(_, value)| value).or(self.others.as_ref())
@@ -94,7 +94,7 @@ fn holds(ids: &[(u32, u32)], id: u32) -> bool {
     ids.iter().any(|(from, to)| (*from..=*to).contains(&id))
 }
 
-/// `"60%"`, `{all: "60%", 2-3: {unified: …}}`.
+/// Parses `"60%"`, `{all: "60%", 2-3: {unified: …}}`.
 pub(crate) fn caches(node: &Node) -> Read<PerCache<CacheShare>> {
     match &node.content {
         Content::Map(entries) => per_cache(node.at.line, entries, cache),
@@ -106,7 +106,7 @@ pub(crate) fn caches(node: &Node) -> Read<PerCache<CacheShare>> {
     }
 }
 
-/// `[50%, 1000MBps]`, `{all: [50%], 0: [100%]}`.
+/// Parses `[50%, 1000MBps]`, `{all: [50%], 0: [100%]}`.
 pub(crate) fn bandwidths(node: &Node) -> Read<PerCache<Bandwidth>> {
     match &node.content {
         Content::Map(entries) => per_cache(node.at.line, entries, bandwidth),
@@ -189,7 +189,7 @@ fn cache(node: &Node) -> Read<CacheShare> {
     })
 }
 
-/// `60%`, `0-50%`, `0xff0`, `0-7`.
+/// Parses `60%`, `0-50%`, `0xff0`, `0-7`.
 fn share(node: &Node) -> Read<Share> {
     let line = node.at.line;
     let Some(text) = node.text() else {
@@ -277,7 +277,7 @@ fn bandwidth(node: &Node) -> Read<Bandwidth> {
     Ok(found)
 }
 
-/// `0,2-3`, as ranges with both ends.
+/// Parses `0,2-3` to inclusive ranges.
 fn numbers(text: &str) -> Option<Vec<(u32, u32)>> {
     let range = |part: &str| match part.split_once('-') {
         None => number(part).map(|one| (one, one)),

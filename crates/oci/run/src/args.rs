@@ -1,4 +1,4 @@
-//! The command line, which is runc's: `orlop-run [GLOBAL FLAGS] VERB [FLAGS] ARGUMENTS`.
+//! The command line, compatible with runc: `orlop-run [GLOBAL FLAGS] VERB [FLAGS] ARGUMENTS`.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,20 +8,20 @@ use crate::error::{Error, Result};
 use crate::log::Format;
 use crate::users;
 
-/// A flag of a verb, or of all.
+/// A flag of a verb, or a global flag.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flag {
-    /// After `--`.
+    /// The long name, after `--`.
     pub(crate) name: &'static str,
-    /// After `-`.
+    /// The short name, after `-`.
     pub(crate) short: Option<char>,
-    /// What its value is called; a switch where there is none.
+    /// The name of its value; `None` for a switch.
     pub(crate) value: Option<&'static str>,
-    /// What it is for.
+    /// The help text.
     pub(crate) help: &'static str,
 }
 
-/// A switch.
+/// Creates a switch.
 pub(crate) const fn switch(name: &'static str, short: Option<char>, help: &'static str) -> Flag {
     Flag {
         name,
@@ -31,7 +31,7 @@ pub(crate) const fn switch(name: &'static str, short: Option<char>, help: &'stat
     }
 }
 
-/// A flag that takes a value.
+/// Creates a flag that takes a value.
 pub(crate) const fn valued(
     name: &'static str,
     short: Option<char>,
@@ -46,7 +46,7 @@ pub(crate) const fn valued(
     }
 }
 
-/// What all verbs take.
+/// Flags of all verbs.
 pub(crate) const GLOBAL: &[Flag] = &[
     switch("debug", None, "enable debug logging"),
     valued(
@@ -87,21 +87,21 @@ pub(crate) const GLOBAL: &[Flag] = &[
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     flags: Vec<(&'static str, OsString)>,
-    /// What is no flag.
+    /// The arguments that are not flags.
     pub(crate) rest: Vec<OsString>,
 }
 
-/// Where flags end.
+/// The point where parsing of flags ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlagsEnd {
-    /// At the first argument: what follows is a command's own.
+    /// At the first argument: the rest belongs to a command.
     AtFirstArgument,
-    /// Nowhere: they may stand among the arguments.
+    /// Nowhere: flags may stand among the arguments.
     Nowhere,
 }
 
 impl Parsed {
-    /// Reads flags.
+    /// Parses flags.
     pub(crate) fn parse(
         words: impl IntoIterator<Item = OsString>,
         known: &[Flag],
@@ -152,12 +152,12 @@ impl Parsed {
         Ok(parsed)
     }
 
-    /// A flag's value; the last one counts.
+    /// Returns the value of a flag; the last one counts.
     pub(crate) fn value(&self, name: &str) -> Option<&OsString> {
         self.values(name).last()
     }
 
-    /// All values of a flag that may be given again.
+    /// Returns all values of a flag that may be repeated.
     pub(crate) fn values(&self, name: &str) -> impl DoubleEndedIterator<Item = &OsString> {
         self.flags
             .iter()
@@ -165,7 +165,7 @@ impl Parsed {
             .map(|(_, value)| value)
     }
 
-    /// A flag's value as text.
+    /// Returns the value of a flag as text.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>> {
         self.value(name)
             .map(|value| {
@@ -176,14 +176,14 @@ impl Parsed {
             .transpose()
     }
 
-    /// A flag's value as a path.
+    /// Returns the value of a flag as a path.
     pub(crate) fn path(&self, name: &str) -> Option<PathBuf> {
         self.value(name)
             .filter(|it| !it.is_empty())
             .map(PathBuf::from)
     }
 
-    /// A flag's value as a number.
+    /// Returns the value of a flag as a number.
     pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>> {
         let Some(text) = self.text(name)? else {
             return Ok(None);
@@ -194,7 +194,7 @@ impl Parsed {
         Ok(Some(number))
     }
 
-    /// Whether a switch is on.
+    /// Returns whether a switch is on.
     pub(crate) fn is_on(&self, name: &str) -> Result<bool> {
         match self.text(name)?.as_deref() {
             None | Some("false" | "f" | "F" | "0" | "FALSE" | "False") => Ok(false),
@@ -205,7 +205,7 @@ impl Parsed {
         }
     }
 
-    /// The one argument that there has to be.
+    /// Returns the single required argument.
     pub(crate) fn only(&self, what: &str) -> Result<String> {
         match self.rest.as_slice() {
             [one] => text_of(one, what),
@@ -218,29 +218,29 @@ impl Parsed {
     }
 }
 
-/// An argument that has to be text.
+/// Returns an argument that must be valid UTF-8.
 pub(crate) fn text_of(word: &OsString, what: &str) -> Result<String> {
     let text = word.to_str().map(str::to_owned);
     text.ok_or_else(|| Error::new(format!("{what}: {} is not valid UTF-8", word.display())))
 }
 
-/// What holds for all verbs.
+/// Values of the global flags.
 #[derive(Debug)]
 pub(crate) struct Globals {
     pub(crate) root: PathBuf,
     pub(crate) root_is_default: bool,
-    /// Whether it is in its user's own `XDG_RUNTIME_DIR`.
+    /// Whether the root is in the user's `XDG_RUNTIME_DIR`.
     pub(crate) root_is_users: bool,
     pub(crate) log: Option<PathBuf>,
     pub(crate) log_format: Format,
     pub(crate) debug: bool,
     pub(crate) systemd_cgroup: bool,
-    /// As it is found where nothing is said.
+    /// The `--rootless` flag; detected if it is absent.
     rootless: Option<bool>,
 }
 
 impl Globals {
-    /// Understands the flags before the verb.
+    /// Interprets the flags before the verb.
     pub(crate) fn of(parsed: &Parsed) -> Result<Self> {
         let log_format = match parsed.text("log-format")?.as_deref() {
             None | Some("text" | "") => Format::Text,
@@ -276,14 +276,14 @@ impl Globals {
         })
     }
 
-    /// Whether what only root could do with cgroups is left undone.
+    /// Returns whether cgroup operations that only root may do are skipped.
     pub(crate) fn rootless(&self) -> bool {
         self.rootless
             .unwrap_or_else(|| !users::is_root() || users::are_not_the_hosts())
     }
 }
 
-/// A user's own directory for what runs; root has one where it is root of a user namespace, unless it says who it is.
+/// Returns the user's runtime directory for containers. Root of a user namespace has one too, unless `USER` is root.
 fn user_dir() -> Option<PathBuf> {
     let dir = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty())?;
     let is_users = !users::is_root()

@@ -1,6 +1,6 @@
-//! Mounts that the caller has made for a container and put nowhere: they are put on their directories in the
-//! container's own mount namespace, so that the host's mounts are copied once, and not for the caller's view as well; or not
-//! at all ([`NAMESPACE`]).
+//! Detached mounts that the caller has made for a container. They are attached in the container's own mount namespace,
+//! so that the host's mounts are copied only once, and not for the caller's view too. With [`NAMESPACE`] they are not
+//! copied at all.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,14 +14,15 @@ use crate::error::{Error, Result, While};
 use crate::mount::{make_private_below, name};
 use crate::sys::{passed_on, unshare_mounts};
 
-/// Of each a line: the number of its descriptor, a blank, and its path, which is that of an empty directory or file.
+/// One line per mount: the number of its descriptor, a blank, and the path of an empty directory or file.
 pub(crate) const VARIABLE: &str = "ORLOP_RUN_MOUNTS";
 
-/// The number of a descriptor, a blank, and a path: a mount namespace with next to no mounts, of which the container's
-/// is made in place of a copy of the caller's where that will do, and an empty directory there.
+/// The number of a descriptor, a blank, and a path. The descriptor is a mount namespace with very few mounts; the path
+/// is an empty directory in it. If possible, the container's namespace is made from it instead of a copy of the
+/// caller's.
 pub(crate) const NAMESPACE: &str = "ORLOP_RUN_NAMESPACE";
 
-/// Descriptors of them, with the paths where they belong.
+/// Descriptors of the mounts, with their paths.
 #[derive(Debug, Default)]
 pub(crate) struct Attached {
     mounts: Vec<Given>,
@@ -31,14 +32,14 @@ pub(crate) struct Attached {
 #[derive(Debug)]
 struct Given {
     mount: OwnedFd,
-    /// Where it belongs, as it was told.
+    /// The path in the environment variable.
     told: PathBuf,
-    /// The same without links.
+    /// The same path with symlinks resolved.
     place: PathBuf,
 }
 
 impl Attached {
-    /// Those that the environment names, if there are some.
+    /// Takes the mounts that the environment names, if there are any.
     pub(crate) fn passed_on() -> Result<Self> {
         let told = std::env::var_os(VARIABLE).unwrap_or_default();
         let lines = told.as_bytes().split(|byte| *byte == b'\n');
@@ -52,7 +53,7 @@ impl Attached {
         })
     }
 
-    /// Puts them in their places in a mount namespace of this process's own.
+    /// Attaches the mounts in a new mount namespace of this process.
     pub(crate) fn enter(self) -> Result<()> {
         if self.mounts.is_empty() {
             return Ok(());
@@ -64,7 +65,7 @@ impl Attached {
         {
             let told = || format!("{VARIABLE}: cannot attach the mount at {}", path.display());
             let place = name(&path).doing(told)?;
-            // Where the host's mounts are shared this would be the host's as well.
+            // If the host's mounts are shared, the mount would propagate to the host.
             make_private_below(place.as_fd()).doing(told)?;
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
             move_mount(&mount, c"", CWD, &path, flags).doing(told)?;
@@ -72,32 +73,32 @@ impl Attached {
         Ok(())
     }
 
-    /// What belongs to a path.
+    /// Returns a copy of the descriptor for a path.
     pub(crate) fn at(&self, place: &Path) -> Result<Option<OwnedFd>> {
         let found = self.which(place).map(|at| &self.mounts[at]);
         let copy = found.map(|it| it.mount.try_clone()).transpose();
         copy.doing(|| VARIABLE.to_owned())
     }
 
-    /// Which of them belongs to a path, whether by links or not.
+    /// Returns the index of the mount for a path, with symlinks resolved or not.
     pub(crate) fn which(&self, place: &Path) -> Option<usize> {
         let mut all = self.mounts.iter();
         all.position(|it| it.place == place || it.told == place)
     }
 
-    /// All that belong elsewhere.
+    /// Returns all mounts except the one at this path.
     pub(crate) fn but_at(&self, place: &Path) -> impl Iterator<Item = (&OwnedFd, &PathBuf)> {
         let elsewhere = self.mounts.iter().filter(move |it| it.place != place);
         elsewhere.map(|it| (&it.mount, &it.place))
     }
 
-    /// Where all belong, by links and without.
+    /// Returns all paths, as given and with symlinks resolved.
     pub(crate) fn places(&self) -> impl Iterator<Item = [&Path; 2]> {
         let all = self.mounts.iter();
         all.map(|it| [it.told.as_path(), it.place.as_path()])
     }
 
-    /// A namespace with few mounts, and an empty directory there.
+    /// Returns the namespace with few mounts, and an empty directory there.
     pub(crate) fn few(&self) -> Option<(&OwnedFd, &Path)> {
         self.few
             .as_ref()
@@ -107,7 +108,7 @@ impl Attached {
 
 fn one(line: &[u8]) -> Result<Given> {
     let (mount, told) = passed(VARIABLE, line)?;
-    // As the root's path is, which may be among them.
+    // Resolved like the path of the root file system, which may be among them.
     let place = told.canonicalize();
     let place = place.doing(|| format!("{VARIABLE}: {}", told.display()))?;
     Ok(Given { mount, told, place })

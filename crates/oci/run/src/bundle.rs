@@ -1,4 +1,4 @@
-//! A bundle: the directory with `config.json`, understood as far as it can be without the host.
+//! A bundle: the directory with `config.json`, checked as far as possible without the host.
 
 use std::path::{Path, PathBuf};
 
@@ -8,22 +8,22 @@ use crate::attached::Attached;
 use crate::error::{Error, Result, While};
 use crate::json;
 
-/// The file of a bundle.
+/// The configuration file of a bundle.
 pub(crate) const CONFIG: &str = "config.json";
 
-/// A bundle whose configuration makes sense.
+/// A bundle with a valid configuration.
 #[derive(Debug)]
 pub(crate) struct Bundle {
     pub(crate) dir: PathBuf,
     pub(crate) spec: Spec,
-    /// Whether a process is named, without which a container can be created and not started.
+    /// Whether the configuration has a process; without one a container can be created but not started.
     pub(crate) starts: bool,
-    /// Mounts that the caller has made for it.
+    /// Mounts that the caller has made for the container.
     pub(crate) attached: Attached,
 }
 
 impl Bundle {
-    /// Reads and checks it.
+    /// Reads and checks a bundle.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         let dir = std::path::absolute(dir).doing(|| format!("--bundle {}", dir.display()))?;
         let path = dir.join(CONFIG);
@@ -42,7 +42,7 @@ impl Bundle {
             attached: Attached::default(),
         };
         bundle.check().map_err(|error| error.within(CONFIG))?;
-        // What waits is a process in any case.
+        // The init process that waits for the start exists in any case.
         bundle.spec.process.get_or_insert_with(|| Process {
             cwd: "/".to_owned(),
             ..Process::default()
@@ -50,7 +50,7 @@ impl Bundle {
         Ok(bundle)
     }
 
-    /// Where the root file system is.
+    /// Returns the path of the root file system.
     pub(crate) fn rootfs(&self) -> PathBuf {
         let root = self
             .spec
@@ -60,8 +60,8 @@ impl Bundle {
         self.dir.join(root)
     }
 
-    /// Whether mounts of the caller's can be put into the container's own mount namespace alone: nobody else looks at
-    /// them, and who puts them there may do so.
+    /// Returns whether the caller's mounts can be attached in the container's own mount namespace alone: no other
+    /// process uses them, and the attaching process has the rights.
     pub(crate) fn takes_mounts(&self) -> Result<bool> {
         let namespaces = &self.linux()?.namespaces;
         let of = |kind| namespaces.iter().find(|it| it.kind == kind);
@@ -72,13 +72,13 @@ impl Bundle {
         Ok(own_mounts && !own_users && no_hooks)
     }
 
-    /// What is particular to Linux, which there has to be.
+    /// Returns the required `linux` section.
     pub(crate) fn linux(&self) -> Result<&Linux> {
         let linux = self.spec.linux.as_ref();
         linux.ok_or_else(|| Error::new("linux: this section is missing"))
     }
 
-    /// The process, which there has to be where one is made.
+    /// Returns the `process` section, required to create a process.
     pub(crate) fn process(&self) -> Result<&Process> {
         let process = self.spec.process.as_ref();
         process.ok_or_else(|| Error::new("process: this section is missing"))
@@ -160,10 +160,10 @@ impl Bundle {
     }
 }
 
-/// The refusal of a start without a process.
+/// Error for a start without a process.
 pub(crate) const NO_PROCESS: &str = "process property must not be empty";
 
-/// What holds for a container's process as for one that joins it.
+/// Checks that apply to a container's first process and to one that joins it.
 pub(crate) fn check_process(process: &Process) -> Result<()> {
     if process.cwd.is_empty() {
         return Err(Error::new("cwd: Cwd property must not be empty"));

@@ -1,4 +1,4 @@
-//! The socket that a terminal is sent by, and terminals of our own.
+//! The sockets through which the master end of a terminal is sent.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -9,14 +9,14 @@ use orlop_oci_types::Process;
 use crate::error::{Result, While};
 use crate::plan::Terminal;
 
-/// A terminal whose other end goes to a socket.
+/// Returns a terminal whose master end goes to a socket.
 pub(crate) fn to_socket(path: &Path, process: &Process) -> Result<Terminal> {
     let socket =
         UnixStream::connect(path).doing(|| format!("--console-socket {}", path.display()))?;
     Ok(terminal(socket.into(), process))
 }
 
-/// A terminal whose other end comes back to us by the second socket.
+/// Returns a terminal whose master end comes back to this process through the returned socket.
 pub(crate) fn to_us(process: &Process) -> Result<(Terminal, OwnedFd)> {
     let (theirs, ours) =
         UnixStream::pair().doing(|| "cannot create a socket for the terminal".to_owned())?;

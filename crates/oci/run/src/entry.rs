@@ -1,4 +1,4 @@
-//! From the command line to an exit code.
+//! The entry point: from the command line to an exit code.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use crate::log::Log;
 use crate::protect;
 use crate::verb::{self, VERBS, Verb};
 
-/// Runs the command that was given.
+/// Runs the command of the command line.
 pub(crate) fn run() -> ExitCode {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let (globals, rest) = match Globals::before_verb(words) {
@@ -36,7 +36,7 @@ fn refuse(log: &Log, error: &Error) -> ExitCode {
 }
 
 impl Globals {
-    /// The flags before the verb, and what follows; none if there was only something to tell.
+    /// Parses the flags before the verb and returns the rest; `None` if it only printed help or the version.
     fn before_verb(words: Vec<OsString>) -> Result<Option<(Self, Vec<OsString>)>> {
         let mut parsed = Parsed::parse(words, GLOBAL, FlagsEnd::AtFirstArgument)?;
         if parsed.is_on("version")? {

@@ -1,21 +1,21 @@
-//! What goes wrong, as one line for whoever called.
+//! Errors as one line for the caller.
 
 use std::fmt;
 
-/// Why a command was not done.
+/// The failure of a command.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub(crate) struct Error {
     text: String,
-    /// What the program ends with.
+    /// The exit code of the program.
     pub(crate) code: u8,
 }
 
-/// What most functions return.
+/// The result type of most functions.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error that ends the program with 1.
+    /// Creates an error with exit code 1.
     pub(crate) fn new(text: impl Into<String>) -> Self {
         Self {
             text: text.into(),
@@ -23,22 +23,22 @@ impl Error {
         }
     }
 
-    /// The same error, ending the program with another code.
+    /// Changes the exit code.
     pub(crate) fn with_code(mut self, code: u8) -> Self {
         self.code = code;
         self
     }
 
-    /// The same error, told as part of something.
+    /// Adds a context before the message.
     pub(crate) fn within(mut self, what: impl fmt::Display) -> Self {
         self.text = format!("{what}: {}", self.text);
         self
     }
 }
 
-/// Says what was being done when something else failed.
+/// Adds the failed operation to an error.
 pub(crate) trait While<T> {
-    /// With this text before the reason.
+    /// Puts this text before the reason.
     fn doing(self, what: impl FnOnce() -> String) -> Result<T>;
 }
 
@@ -59,7 +59,7 @@ impl<E: fmt::Display> fmt::Display for Plain<'_, E> {
             .map_or(text.as_str(), |at| &text[..at]);
         let mut chars = plain.chars();
         match (chars.next(), chars.next()) {
-            // As C programs and Go's write them: `no such file or directory`.
+            // In the style of C and Go programs: `no such file or directory`.
             (Some(first), Some(second)) if first.is_uppercase() && second.is_lowercase() => {
                 write!(f, "{}{}", first.to_lowercase(), &plain[first.len_utf8()..])
             }
@@ -68,7 +68,7 @@ impl<E: fmt::Display> fmt::Display for Plain<'_, E> {
     }
 }
 
-/// What an error number means, in lower case.
+/// Returns the message of an error number, in lower case.
 pub(crate) fn meaning(errno: i32) -> String {
     Plain(&std::io::Error::from_raw_os_error(errno)).to_string()
 }

@@ -1,4 +1,4 @@
-//! Standing by while a process runs: signals are handed on, its terminal is ours, its exit code too.
+//! Foreground mode: forwards signals, connects the terminal, and returns the exit code of a process.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,7 +12,7 @@ use rustix::termios::{
 use crate::error::{Result, While};
 use crate::sys::{next_signal, pidfd_signal, raise_signals, wait_for};
 
-/// Waits until the process has ended; its exit code.
+/// Waits until the process has ended; returns its exit code.
 pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<OwnedFd>) -> Result<u8> {
     let signals = raise_signals().doing(|| "cannot listen for signals".to_owned())?;
     let raw = terminal.as_ref().and_then(|_| Raw::make());
@@ -65,7 +65,7 @@ pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<Owned
         }
     }
     if let Some(terminal) = &terminal {
-        // What it said last; its end is an error of the other side's.
+        // The remaining output; the end of the process appears as a read error.
         while copy(terminal.as_fd(), stdout()) {}
     }
     drop(raw);
@@ -73,7 +73,7 @@ pub(crate) fn stand_by(pid: i32, process: BorrowedFd<'_>, terminal: Option<Owned
     Ok(u8::try_from(code).unwrap_or(u8::MAX))
 }
 
-/// Copies what is there; false at the end.
+/// Copies available data; returns false at the end.
 fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
     let mut chunk = [0; 8192];
     let count = match read(from, &mut chunk) {
@@ -98,7 +98,7 @@ fn resize(terminal: BorrowedFd<'_>) {
     }
 }
 
-/// Our own terminal, which passes every key on while this lives.
+/// Our own terminal in raw mode, restored when this is dropped.
 struct Raw(Termios);
 
 impl Raw {

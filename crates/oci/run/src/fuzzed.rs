@@ -1,4 +1,4 @@
-//! Bounded fuzzing of `config.json`, as far as it is understood without the host.
+//! Bounded fuzzing of `config.json` parsing, without the host.
 
 use orlop_oci_types::Seccomp;
 use orlop_seccomp::Program;

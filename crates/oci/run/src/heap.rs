@@ -1,21 +1,20 @@
-//! The allocator. What a command needs in its few milliseconds comes from one piece of memory and is
-//! not given back: that spares most of the calls by which an allocator gets and returns pages. Who
-//! needs more, or runs for longer, has the system's allocator for the rest. The child of a clone is
-//! refused everything.
+//! The allocator. A command runs for a few milliseconds and allocates from one block of memory that is not freed: this
+//! avoids most system calls of an allocator. Larger or longer needs use the system's allocator for the rest. The child
+//! of a clone may not allocate at all.
 #![allow(unsafe_code, reason = "this is an allocator")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-/// Pages of it that nobody touches are not there.
+/// Pages that are never touched use no memory.
 const SIZE: usize = 512 << 10;
 
-/// Memory that is handed out from its beginning on.
+/// Memory that is handed out from its start.
 #[repr(align(4096))]
 struct Piece {
     memory: UnsafeCell<[u8; SIZE]>,
-    /// How much of it is handed out.
+    /// Number of bytes that are handed out.
     used: AtomicUsize,
 }
 
@@ -31,14 +30,14 @@ static HEAP: Piece = Piece {
 
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// From now on an allocation ends the process: what runs between clone and `execve` needs none, and
-/// is held to it in every container that is made.
+/// Makes every later allocation end the process. Code between clone and `execve` must not allocate, and every container
+/// start checks this.
 pub(crate) fn refuse() {
     REFUSED.store(true, Relaxed);
 }
 
-/// Has what a container's start takes of memory there at once: a page that comes when it is touched costs ten
-/// times as much. Kernels before 5.14 do not know how, and then they come one by one.
+/// Maps the pages that a container start needs at once: a page fault for each costs ten times as much. Kernels before
+/// 5.14 cannot do this, and map them one by one.
 pub(crate) fn warm() {
     const OF_HEAP: usize = 128 << 10;
     const OF_STACK: usize = 48 << 10;
@@ -65,17 +64,17 @@ impl Piece {
         self.memory.get().cast()
     }
 
-    /// Where in the piece something is, if it is there.
+    /// Returns the offset of a pointer in the block, if it is in it.
     fn place_of(&self, pointer: *mut u8) -> Option<usize> {
         let place = pointer.addr().wrapping_sub(self.start().addr());
         (place < SIZE).then_some(place)
     }
 
-    /// Hands out the next part that fits, if one is left.
+    /// Hands out the next part that fits, if there is one.
     fn next(&self, layout: Layout) -> Option<*mut u8> {
         loop {
             let used = self.used.load(Relaxed);
-            // The piece begins at a page; who wants more than that is not served from it.
+            // The block is page-aligned; larger alignments are not served from it.
             let place = used.checked_next_multiple_of(layout.align())?;
             let end = place.checked_add(layout.size())?;
             if end > SIZE || layout.align() > 4096 {
@@ -87,7 +86,7 @@ impl Piece {
         }
     }
 
-    /// Moves the end of what is handed out, if that is where it was thought to be.
+    /// Moves the end of the used part, if it is still at `from`.
     fn resize(&self, from: usize, to: usize) -> bool {
         to <= SIZE
             && self
@@ -109,7 +108,7 @@ unsafe impl GlobalAlloc for Piece {
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         match self.place_of(pointer) {
-            // The last one's is the next one's; what lies before others is lost.
+            // The last part is freed; earlier parts are not reused.
             Some(place) => {
                 self.resize(place + layout.size(), place);
             }

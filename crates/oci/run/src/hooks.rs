@@ -1,4 +1,4 @@
-//! Hooks that run outside of the container.
+//! Hooks that run outside the container.
 
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,10 +11,10 @@ use crate::error::{Error, Result, While};
 use crate::plan::{check_hook, limit_of_hook};
 use crate::sys::{open_pidfd, poll_in};
 
-/// The most that is told of what a hook said.
+/// Maximum number of bytes of a hook's output in an error.
 pub(crate) const SAID: usize = 4096;
 
-/// Runs a stage's hooks one after the other; the state comes by their standard input.
+/// Runs a stage's hooks in order; each gets the state on standard input.
 pub(crate) fn run(hooks: &[Hook], stage: &str, state: &serde_json::Value) -> Result<()> {
     for (index, hook) in hooks.iter().enumerate() {
         one(hook, state)
@@ -29,7 +29,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
     if let Some((name, rest)) = hook.args.split_first() {
         command.arg0(name).args(rest);
     }
-    // One that is given none has ours, as with runc.
+    // A hook without an environment inherits ours, as with runc.
     command.env_remove(crate::protect::MARK);
     command.env_remove(crate::attached::VARIABLE);
     command.env_remove(crate::attached::NAMESPACE);
@@ -51,7 +51,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
     let mut child = command.spawn().doing(|| hook.path.clone())?;
     let process = open_pidfd(child.id() as i32).doing(|| hook.path.clone())?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that reads nothing may have ended already.
+        // A hook that reads nothing may have ended already.
         let _ = stdin.write_all(state.to_string().as_bytes());
     }
     let said = Said::of(&mut child)?;
@@ -79,7 +79,7 @@ fn one(hook: &Hook, state: &serde_json::Value) -> Result<()> {
     )))
 }
 
-/// What a hook prints.
+/// The output of a hook.
 struct Said(OwnedFd, OwnedFd, std::cell::RefCell<(Vec<u8>, Vec<u8>)>);
 
 impl Said {
@@ -95,7 +95,7 @@ impl Said {
         Ok(Self(out, err, std::cell::RefCell::default()))
     }
 
-    /// Reads until the process has ended; false if that takes too long.
+    /// Reads until the process has ended; returns false on a timeout.
     fn listen(&self, process: &OwnedFd, limit: i32) -> bool {
         let begun = std::time::Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! JSON that others wrote: bounded, and what is wrong in it told by its path.
+//! Bounded reading of JSON files, with error messages that name the path of the field.
 
 use std::path::Path;
 
@@ -7,35 +7,35 @@ use serde_json::Value;
 
 use crate::error::{Error, Result, While};
 
-/// The most that is read of a `config.json`, `process.json` or `state.json`.
+/// Maximum size of `config.json`, `process.json` and `state.json`.
 const LIMIT: u64 = 16 << 20;
 
-/// Reads a file of JSON.
+/// Reads a JSON file.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = orlop_fs::read_file(path, LIMIT).doing(|| format!("reading {}", path.display()))?;
     parse(&text).map_err(|error| error.within(path.display()))
 }
 
-/// Reads a file that a caller names, who may have made it a pipe: `<(…)` of a shell.
+/// Reads a JSON file named by the caller, which may be a pipe such as `<(…)` of a shell.
 pub(crate) fn read_given<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let file = std::fs::File::open(path).doing(|| format!("reading {}", path.display()))?;
     read_from(file, &path.display().to_string())
 }
 
-/// Reads what comes by a stream.
+/// Reads JSON from a stream.
 pub(crate) fn read_from<T: DeserializeOwned>(stream: impl std::io::Read, name: &str) -> Result<T> {
     let text = orlop_fs::read_whole(stream, LIMIT).doing(|| format!("reading {name}"))?;
     parse(&text).map_err(|error| error.within(name))
 }
 
-/// Understands JSON. Programs in Go write `null` for what is empty.
+/// Parses JSON. Programs in Go write `null` for empty values.
 pub(crate) fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T> {
     parse_part("", text)
 }
 
-/// Understands JSON that was at some place of a document.
+/// Parses JSON from a part of a document; `place` is its path.
 pub(crate) fn parse_part<T: DeserializeOwned>(place: &str, text: &[u8]) -> Result<T> {
-    // A list would be taken for an object's members one after the other.
+    // Otherwise a list would be read as an object's fields in order.
     let is_object = text.trim_ascii_start().starts_with(b"{");
     let error = match understand(place, text) {
         Err(error) => error,
@@ -48,7 +48,7 @@ pub(crate) fn parse_part<T: DeserializeOwned>(place: &str, text: &[u8]) -> Resul
     if !is_object {
         return Err(Error::new("expected a JSON object"));
     }
-    // Written and read again rather than understood as it is: that would be all of the code once more.
+    // Written and parsed again rather than deserialized directly, which would duplicate all the code.
     drop_nulls(&mut value);
     understand(place, value.to_string().as_bytes())
 }
@@ -56,7 +56,7 @@ pub(crate) fn parse_part<T: DeserializeOwned>(place: &str, text: &[u8]) -> Resul
 fn understand<T: DeserializeOwned>(place: &str, text: &[u8]) -> Result<T> {
     serde_json::from_slice(text).map_err(|error| {
         let told = error.to_string();
-        // Where in the text it is helps nobody who knows the field.
+        // The position is not needed, because the message names the field.
         let reason = told
             .rfind(" at line ")
             .map_or(told.as_str(), |at| &told[..at]);
@@ -73,14 +73,14 @@ fn understand<T: DeserializeOwned>(place: &str, text: &[u8]) -> Result<T> {
     })
 }
 
-/// What in a JSON text lies before a line's column, as `linux.namespaces[1].type`.
+/// Returns the path of a position in a JSON text, such as `linux.namespaces[1].type`.
 fn path_at(text: &[u8], line: usize, column: usize) -> String {
     let before = text
         .split_inclusive(|&byte| byte == b'\n')
         .take(line.saturating_sub(1));
     let end = before.map(<[u8]>::len).sum::<usize>() + column;
     let text = &text[..end.min(text.len())];
-    // Of each object the member, of each array the place.
+    // The current field of each object, and the index of each array.
     let mut path: Vec<String> = Vec::new();
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -105,7 +105,7 @@ fn path_at(text: &[u8], line: usize, column: usize) -> String {
             }
             b'{' => path.push(String::new()),
             b'[' => path.push("[0]".to_owned()),
-            // The end of what the mistake is in is no end of it.
+            // A bracket at the error position does not close its container.
             b'}' | b']' if at < text.len() => drop(path.pop()),
             b',' => {
                 if let Some(last) = path.last_mut()

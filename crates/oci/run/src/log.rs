@@ -1,4 +1,4 @@
-//! What is told beside the exit code: lines in runc's two forms, to a file or to standard error.
+//! The log: lines in runc's two formats, to a file or to standard error.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::error::{Result, While};
 use crate::time::now_in_seconds;
 
-/// How lines are written.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Format {
     #[default]
@@ -16,7 +16,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Where lines go.
+/// The destination of lines.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     file: Option<File>,
@@ -25,7 +25,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the file that was asked for, which is made where it is missing.
+    /// Opens the log file, and creates it if it is missing.
     pub(crate) fn open(path: Option<PathBuf>, format: Format, debug: bool) -> Result<Self> {
         let open = |path: &PathBuf| {
             OpenOptions::new()
@@ -42,29 +42,29 @@ impl Log {
         })
     }
 
-    /// Whether errors are to be told on standard error as well.
+    /// Returns whether errors must also be printed on standard error.
     pub(crate) fn is_a_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// Why a command was not done.
+    /// Logs the failure of a command.
     pub(crate) fn error(&self, message: &str) {
         self.write("error", message);
     }
 
-    /// Something that was passed over.
+    /// Logs a problem that was ignored.
     pub(crate) fn warn(&self, message: &str) {
         self.write("warning", message);
     }
 
-    /// What only `--debug` is told.
+    /// Logs a message if `--debug` is set.
     pub(crate) fn debug(&self, message: impl FnOnce() -> String) {
         if self.debug {
             self.write("debug", &message());
         }
     }
 
-    /// Whether that is wanted.
+    /// Returns whether `--debug` is set.
     pub(crate) fn is_debug(&self) -> bool {
         self.debug
     }
@@ -78,7 +78,7 @@ impl Log {
             }
             Format::Text => format!("time=\"{time}\" level={level} msg={quoted}\n"),
         };
-        // There is nobody to tell that nothing can be told.
+        // A failure to log cannot be reported.
         let _ = match &self.file {
             Some(file) => (&mut &*file).write_all(line.as_bytes()),
             None => std::io::stderr().write_all(line.as_bytes()),

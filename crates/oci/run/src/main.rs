@@ -3,13 +3,13 @@
 //! ```text
 //! args ─► verb ─► bundle (config.json, checked) ─► plan (everything that needs the host, opened)
 //!                                                    │ clone3
-//!                        parent: maps, hooks, state ◄─┤ words over a socket pair
+//!                        parent: maps, hooks, state ◄─┤ messages over a socket pair
 //!                                                     └─► child: carries the plan out by system
 //!                                                         calls, waits in a fifo, execve
 //! ```
 //!
-//! One thread, no async. The child of a clone allocates nothing and takes no lock: what it needs was
-//! made before ([`plan`]), and what goes wrong there it tells by a number ([`report`]).
+//! One thread, no async. The child of a clone allocates nothing and takes no lock: everything it needs is prepared
+//! before ([`plan`]), and it reports failures by number ([`report`]).
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,4 @@
-//! What is at a path: named, copied, and kept apart from the host's.
+//! Opens and copies mounts.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -10,8 +10,8 @@ use rustix::path::Arg;
 
 use crate::sys::{MountAttr, set_mount_attributes};
 
-/// A detached copy of what is at a path, with all that is mounted below it. Of a path that ends with a NUL it
-/// allocates nothing.
+/// Returns a detached copy of the tree at a path, with all mounts below it. It allocates nothing if the path ends with
+/// a NUL.
 pub(crate) fn detach(path: impl Arg) -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -19,12 +19,12 @@ pub(crate) fn detach(path: impl Arg) -> rustix::io::Result<OwnedFd> {
     open_tree(CWD, path, flags)
 }
 
-/// A descriptor that only names something.
+/// Opens an `O_PATH` descriptor.
 pub(crate) fn name(path: &Path) -> rustix::io::Result<OwnedFd> {
     open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Makes the mount that a directory lies on private, by going up to where it begins.
+/// Makes the mount of a directory private, by walking up to its root.
 pub(crate) fn make_private_below(place: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let mut here = dup(place)?;
     loop {
@@ -33,7 +33,7 @@ pub(crate) fn make_private_below(place: BorrowedFd<'_>) -> rustix::io::Result<()
             false,
             &MountAttr::propagation(libc::MS_PRIVATE),
         ) {
-            // This is not where a mount begins.
+            // This is not the root of a mount.
             Err(Errno::INVAL) => {}
             done => return done,
         }

@@ -1,5 +1,5 @@
-//! The null device among the standard streams. By a descriptor of the host's, its owner and mode could be changed
-//! for everybody.
+//! The null device among the standard streams. Through a descriptor of the host's device, a container could change its
+//! owner and mode for the whole host.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -9,7 +9,7 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result};
 
-/// Whether it is the device that swallows all.
+/// Returns whether the file is a null device.
 pub(crate) fn is_null(look: &Stat) -> bool {
     FileType::from_raw_mode(look.st_mode) == FileType::CharacterDevice
         && (
@@ -18,8 +18,8 @@ pub(crate) fn is_null(look: &Stat) -> bool {
         ) == (1, 3)
 }
 
-/// The host's device, if it is a standard stream, by a mount that is read-only: what is behind it is read and
-/// written all the same, but stays whose it is.
+/// Returns the host's device through a read-only mount, if it is a standard stream. Reads and writes still work, but
+/// its owner and mode cannot change.
 pub(crate) fn lend() -> Option<OwnedFd> {
     let host = stat(c"/dev/null").ok()?;
     let is_host = |stream| {
@@ -32,7 +32,7 @@ pub(crate) fn lend() -> Option<OwnedFd> {
     open_in(detached_read_only(c"/dev").ok()?.as_fd()).ok()
 }
 
-/// A standard stream that is the null device becomes the container's own, or else the one that is lent.
+/// Replaces standard streams that are a null device with the container's own, or else with the lent one.
 pub(crate) fn open_again(lent: Option<&OwnedFd>) -> Result<()> {
     let mut own = None;
     for number in 0..=2 {
@@ -58,13 +58,13 @@ fn own_null() -> Result<OwnedFd> {
     open_in(open(c"/dev", flags, Mode::empty())?.as_fd())
 }
 
-/// Opens what is the null device. A volume may have anything in its place, which is not even opened then, or
-/// change the one for the other meanwhile.
+/// Opens the null device. A volume may have another file in its place, which is not opened, or may swap the two
+/// meanwhile.
 fn open_in(dev: BorrowedFd<'_>) -> Result<OwnedFd> {
     if !is_null(&statat(dev, c"null", AtFlags::SYMLINK_NOFOLLOW)?) {
         return Err(Errno::NODEV);
     }
-    // A process sees what its streams were opened with, so that links are not refused by O_NOFOLLOW.
+    // A process can see the flags of its streams, so `O_NOFOLLOW` is not used to refuse symlinks.
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let null = openat2(
         dev,

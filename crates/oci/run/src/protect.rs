@@ -1,6 +1,5 @@
-//! Keeping this program out of containers' hands. A container may get the kernel to execute
-//! `/proc/self/exe` in our place, and then hold the program's file: it must be none that it could
-//! write to.
+//! Protects this program from containers. A container may trick the kernel into executing `/proc/self/exe` in our
+//! place, and then hold the program's file. That file must not be writable.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,11 +17,11 @@ use crate::sys::{Image, execute_fd};
 
 const SELF: &str = "/proc/self/exe";
 
-/// Says that we have been through this: the copy is as safe as can be.
+/// Set in a protected copy: no further copy is needed.
 pub(crate) const MARK: &str = "_ORLOP_RUN_PROTECTED";
 
-/// Makes this process one that containers can neither look into nor write to. Goes on in a copy of
-/// this program where the file itself could be written.
+/// Makes this process impossible to inspect or write to from containers. If the program's file could be written,
+/// continues in a copy of it.
 pub(crate) fn protect() -> Result<()> {
     may_be_looked_into(false).doing(|| "cannot make this process non-dumpable".to_owned())?;
     if is_safe() {
@@ -52,7 +51,7 @@ pub(crate) fn protect() -> Result<()> {
     )))
 }
 
-/// Whether this process, and children that it makes, are their user's to look into.
+/// Sets whether this process and its children are dumpable, so that their user may inspect them.
 pub(crate) fn may_be_looked_into(may: bool) -> rustix::io::Result<()> {
     set_dumpable_behavior(if may {
         DumpableBehavior::Dumpable
@@ -61,7 +60,7 @@ pub(crate) fn may_be_looked_into(may: bool) -> rustix::io::Result<()> {
     })
 }
 
-/// Whether the file that is executed cannot be written by whoever holds it.
+/// Returns whether the executed file is protected against writes.
 fn is_safe() -> bool {
     let read_only = statvfs(SELF).is_ok_and(|fs| fs.f_flag.contains(StatVfsMountFlags::RDONLY));
     read_only
@@ -71,13 +70,13 @@ fn is_safe() -> bool {
         })
 }
 
-/// The file by a mount that nobody else has, and that is read-only.
+/// Opens the file through a private read-only mount.
 fn read_only_mount() -> Result<OwnedFd> {
     let told = || "cannot create a read-only mount of this program".to_owned();
     detached_read_only(SELF).doing(told)
 }
 
-/// The file's content in memory, which nobody can change any more: for who may not mount.
+/// Copies the file to sealed memory: for callers who may not mount.
 fn sealed_copy() -> Result<OwnedFd> {
     let told = || "cannot create a sealed copy of this program".to_owned();
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;

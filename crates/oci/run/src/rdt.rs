@@ -13,27 +13,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, While};
 
-/// Where it is by convention.
+/// The conventional mount point.
 const USUAL: &str = "/sys/fs/resctrl";
 
 /// `RDTGROUP_SUPER_MAGIC` of the kernel's `magic.h`.
 const MAGIC: i64 = 0x0765_5821;
 
-/// A container's group. It is kept in the container's state.
+/// A container's group, stored in the container's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rdt {
-    /// Where `resctrl` is mounted.
+    /// The mount point of `resctrl`.
     root: PathBuf,
-    /// The class of service, which others may be in as well.
+    /// The class of service, which other containers may share.
     group: PathBuf,
-    /// Whether the class is the container's alone: made for it, and gone with it.
+    /// Whether the class belongs to this container alone, and is removed with it.
     own: bool,
-    /// The container's group for counting, where it has one.
+    /// The container's monitoring group, if it has one.
     monitor: Option<PathBuf>,
 }
 
 impl Rdt {
-    /// Finds out where the group will be, and refuses what this machine has not. Makes nothing.
+    /// Determines the group, and refuses features that this machine lacks. Makes nothing.
     pub(crate) fn plan(id: &str, wanted: &IntelRdt) -> Result<Self> {
         let root = root().ok_or_else(|| {
             Error::new("intelRdt is specified in config, but Intel RDT is not enabled")
@@ -74,7 +74,7 @@ impl Rdt {
         })
     }
 
-    /// Makes the group, with its shares. What was made goes again where this fails.
+    /// Makes the group with its shares, and removes it if that fails.
     pub(crate) fn make(&mut self, wanted: &IntelRdt) -> Result<()> {
         let schemata = schemata(wanted);
         if !wanted.clos_id.is_empty() && schemata.is_empty() && !self.group.is_dir() {
@@ -84,7 +84,7 @@ impl Rdt {
             )));
         }
         let made = self.make_dir(&self.group)?;
-        // One that was named is shared, and outlives its containers.
+        // A named class is shared, and outlives its containers.
         self.own = made && wanted.clos_id.is_empty();
         let filled = self
             .write_schemata(&schemata)
@@ -98,7 +98,7 @@ impl Rdt {
         filled
     }
 
-    /// Puts a process into it.
+    /// Moves a process into the group.
     pub(crate) fn add(&self, pid: i32) -> Result<()> {
         for group in [Some(&self.group), self.monitor.as_ref()]
             .into_iter()
@@ -111,7 +111,7 @@ impl Rdt {
         Ok(())
     }
 
-    /// Changes its shares. What is empty stays.
+    /// Changes its shares. Empty values stay unchanged.
     pub(crate) fn update(&self, l3_cache_schema: &str, mem_bw_schema: &str) -> Result<()> {
         let wanted = IntelRdt {
             l3_cache_schema: l3_cache_schema.to_owned(),
@@ -121,7 +121,7 @@ impl Rdt {
         self.write_schemata(&schemata(&wanted))
     }
 
-    /// Removes what was made for the container alone.
+    /// Removes everything that was made for this container alone.
     pub(crate) fn remove(&self) -> Result<()> {
         let group = if self.own {
             Some(&self.group)
@@ -136,7 +136,7 @@ impl Rdt {
         }
     }
 
-    /// Whether it was there already is no failure.
+    /// Makes a directory; returns false if it existed.
     fn make_dir(&self, dir: &Path) -> Result<bool> {
         match fs::create_dir(dir) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
@@ -156,7 +156,7 @@ impl Rdt {
         })
     }
 
-    /// With what the kernel says about its last refusal.
+    /// Adds the kernel's message about its last refusal to an error.
     fn told(&self, done: std::io::Result<()>, what: impl FnOnce() -> String) -> Result<()> {
         let status = || {
             let file = self.root.join("info/last_cmd_status");
@@ -169,7 +169,7 @@ impl Rdt {
     }
 }
 
-/// Refuses the flags of an update that this machine, or a container without a group, cannot follow.
+/// Refuses update flags that this machine, or a container without a group, does not support.
 pub(crate) fn check_update(
     rdt: Option<&Rdt>,
     l3_cache_schema: &str,
@@ -206,10 +206,10 @@ fn schemata(wanted: &IntelRdt) -> String {
         .collect()
 }
 
-/// Where `resctrl` is mounted; none where the processor or the kernel has none, too.
+/// Returns the mount point of `resctrl`; `None` if the processor or the kernel does not support it.
 fn root() -> Option<PathBuf> {
     let usual = Path::new(USUAL);
-    // The kernel makes the directory where there is something to be mounted.
+    // The kernel creates this directory only if `resctrl` is supported.
     if statfs(usual).ok()?.f_type == MAGIC {
         return Some(usual.to_owned());
     }

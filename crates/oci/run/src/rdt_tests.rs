@@ -1,8 +1,8 @@
-//! On directories that only look like `resctrl`: no machine of the project's has it.
+//! Tests on directories that only look like `resctrl`: no machine of the project has it.
 
 use super::*;
 
-/// A tree with these files below its root.
+/// Makes a tree with these files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (file, content) in files {
@@ -55,7 +55,7 @@ fn a_class_of_its_own_comes_and_goes_with_the_container() {
     assert_eq!(stats["l3_cache_schema"], "L3:0=0f");
     assert_eq!(stats["l3_cache_info"]["cbm_mask"], "fffff");
     assert_eq!(stats["mem_bw_info"]["bandwidth_gran"], 10);
-    // The kernel's go with their directory.
+    // The kernel removes these files with their directory.
     for file in ["schemata", "tasks"] {
         fs::remove_file(group.join(file)).unwrap();
     }
@@ -164,7 +164,7 @@ fn the_kernel_says_why_it_refuses() {
     )
     .unwrap();
     let mut rdt = Rdt::below(root.path(), "c1", &wanted()).unwrap();
-    // It cannot be written to.
+    // Makes the file impossible to write.
     fs::create_dir_all(root.path().join("c1/schemata")).unwrap();
     let error = rdt.make(&wanted()).unwrap_err().to_string();
     assert!(

@@ -1,5 +1,5 @@
-//! Words between the child of a clone and its parent, over a socket pair. The child allocates
-//! nothing: it tells numbers, and the parent finds the text.
+//! Messages between the child of a clone and its parent, over a socket pair. The child allocates nothing: it sends
+//! numbers, and the parent finds the text.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// What the child was at.
+/// A step of the child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Step {
@@ -135,16 +135,16 @@ const STEPS: [Step; 56] = {
     ]
 };
 
-/// Where something failed.
+/// The step that failed, and its error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) step: Step,
-    /// Which of several.
+    /// The index of the item in that step.
     pub(crate) index: u16,
     pub(crate) errno: Errno,
 }
 
-/// Says where a system call failed.
+/// Adds the failed step to the error of a system call.
 pub(crate) trait At<T> {
     fn at(self, step: Step) -> Result<T, Fault>;
     fn at_index(self, step: Step, index: u16) -> Result<T, Fault>;
@@ -160,43 +160,43 @@ impl<T> At<T> for rustix::io::Result<T> {
     }
 }
 
-/// What the child tells.
+/// A message of the child.
 #[derive(Debug)]
 pub(crate) enum Word {
-    /// It failed, and ends.
+    /// The child failed and exits.
     Failed(Fault),
-    /// Another process was made in its place (`CLONE_PARENT`), of this number.
+    /// Another process with this PID replaces the child (`CLONE_PARENT`).
     Made(i32),
-    /// Whoever is born of it has a time namespace of its own, whose clocks are to be set.
+    /// The next child has its own time namespace, whose clocks must be set.
     Timed,
-    /// The namespaces are there, and nothing has been changed in them yet.
+    /// The namespaces exist, and are still unchanged.
     Namespaced,
-    /// A new file system and the directory whose content is to be copied into it.
+    /// A new file system, and the directory whose content must be copied into it.
     CopyUp(OwnedFd, OwnedFd),
-    /// What the mount of this number is of is wanted, as it is found in the container's mount namespace by now.
+    /// The child requests the source of the mount with this index, as found in the container's mount namespace.
     Source(u16),
-    /// The descriptor by which an agent is asked about system calls.
+    /// The descriptor for seccomp notifications.
     Listener(OwnedFd),
-    /// All is done up to the program's start.
+    /// Everything is done up to the program's start.
     Ready,
-    /// A step is behind it: only where steps are to be told.
+    /// A step is done; sent only when tracing.
     Did(Step, u16),
-    /// The container has no null device: the host's is wanted, if that is among the standard streams.
+    /// The container has no null device: the child requests the host's, if it is a standard stream.
     Null,
 }
 
-/// One end of the pair.
+/// One end of the socket pair.
 #[derive(Debug)]
 pub(crate) struct Channel {
     socket: OwnedFd,
-    /// Whether each step is told.
+    /// Whether each step is reported.
     traces: bool,
 }
 
 const LENGTH: usize = 8;
 
 impl Channel {
-    /// Both ends; `traces` says whether each step is told.
+    /// Creates both ends; `traces` enables the report of each step.
     pub(crate) fn pair(traces: bool) -> rustix::io::Result<(Self, Self)> {
         let (one, other) = socketpair(
             AddressFamily::UNIX,
@@ -212,7 +212,7 @@ impl Channel {
         self.socket.as_fd()
     }
 
-    /// The child's words.
+    /// Sends a message of the child.
     pub(crate) fn tell(&self, word: &Word) -> rustix::io::Result<()> {
         let mut message = [0u8; LENGTH];
         let mut fds: [Option<BorrowedFd<'_>>; 2] = [None, None];
@@ -252,10 +252,10 @@ impl Channel {
         self.send(&message, fds)
     }
 
-    /// Tells that a step is done, where that is wanted.
+    /// Reports a finished step, when tracing.
     pub(crate) fn did(&self, step: Step, index: u16) {
         if self.traces {
-            // Nothing hangs on it.
+            // A lost trace message is harmless.
             let _ = self.tell(&Word::Did(step, index));
         }
     }
@@ -285,17 +285,17 @@ impl Channel {
         .map(drop)
     }
 
-    /// The parent's word: go on.
+    /// Lets the child continue.
     pub(crate) fn go_on(&self) -> rustix::io::Result<()> {
         self.send(&[0], [None, None])
     }
 
-    /// The parent's answer with a descriptor.
+    /// Sends a descriptor to the child.
     pub(crate) fn give(&self, fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
         self.send(&[0], [Some(fd), None])
     }
 
-    /// Waits for a descriptor that the parent was asked for.
+    /// Waits for a requested descriptor.
     pub(crate) fn take(&self) -> rustix::io::Result<OwnedFd> {
         let mut byte = [0u8; 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -306,7 +306,7 @@ impl Channel {
         descriptors(&mut control).next().ok_or(Errno::BADMSG)
     }
 
-    /// Waits for the parent's word; its end is an error.
+    /// Waits for the parent's message; a closed channel is an error.
     pub(crate) fn wait(&self) -> rustix::io::Result<()> {
         let mut byte = [0u8; 1];
         loop {
@@ -319,7 +319,7 @@ impl Channel {
         }
     }
 
-    /// The child's next word; none when it is through or dead.
+    /// Receives the child's next message; `None` when it is done or dead.
     pub(crate) fn hear(&self) -> rustix::io::Result<Option<Word>> {
         let mut message = [0u8; LENGTH];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -354,7 +354,7 @@ impl Channel {
         Ok(Some(word))
     }
 
-    /// How much of a message came; nothing at the end.
+    /// Receives a message; returns its length, 0 at the end.
     fn receive(
         &self,
         message: &mut [u8],

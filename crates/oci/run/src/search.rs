@@ -1,10 +1,10 @@
-//! Programs of the machine's, where this process's own `PATH` has them.
+//! Finds programs in this process's `PATH`.
 
 use std::path::PathBuf;
 
 use rustix::fs::{Access, access};
 
-/// The first of that name that can be executed.
+/// Returns the first executable file with this name.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path)

@@ -1,5 +1,5 @@
-//! What is known of a container between two commands: a directory of its own, with `state.json`
-//! and, while its process waits, the fifo that it waits in (where runc has both, too).
+//! The state of a container between two commands: a directory with `state.json` and, while its process waits, the start
+//! fifo (at the same paths as runc's).
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -26,23 +26,23 @@ use crate::sys::open_pidfd;
 use crate::time::now;
 use crate::users;
 
-/// The fifo that a created container waits in, named as runc names it.
+/// The fifo in which a created container waits, with runc's name.
 pub(crate) const FIFO: &CStr = c"exec.fifo";
 const FIFO_NAME: &str = "exec.fifo";
 
 const STATE: &str = "state.json";
-/// The filter of the container's process, for those that join it.
+/// The seccomp filter of the container's process, for processes that join.
 const FILTER: &str = "seccomp.bpf";
 
-/// What is written down of a container.
+/// The saved state of a container.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct State {
     pub(crate) oci_version: String,
     pub(crate) id: String,
-    /// 0 while there is none.
+    /// The PID of the first process; 0 before it exists.
     pub(crate) pid: i32,
-    /// When it began, in the kernel's ticks: a number that was given again is another's.
+    /// Its start time in clock ticks, which detects a reused PID.
     pub(crate) start_time: u64,
     pub(crate) created: String,
     pub(crate) bundle: PathBuf,
@@ -51,37 +51,37 @@ pub(crate) struct State {
     #[serde(default)]
     pub(crate) annotations: BTreeMap<String, String>,
     pub(crate) cgroup: Cgroup,
-    /// `CLONE_NEW…` of all that is not the host's.
+    /// `CLONE_NEW…` flags of all namespaces that are not the host's.
     pub(crate) namespaces: u64,
-    /// Whether it has no process to be started.
+    /// Whether the configuration has no process to start.
     #[serde(default)]
     pub(crate) never_starts: bool,
-    /// Whether its root is its mount namespace's.
+    /// Whether its root is the root of its mount namespace.
     pub(crate) pivoted: bool,
     pub(crate) rootless: bool,
     #[serde(default)]
     pub(crate) poststart: Vec<Hook>,
     #[serde(default)]
     pub(crate) poststop: Vec<Hook>,
-    /// Who is asked about its system calls.
+    /// The agent for seccomp notifications.
     #[serde(default)]
     pub(crate) listener: Option<Listener>,
-    /// Where its share of cache and memory bandwidth is noted.
+    /// Its group for cache and memory bandwidth.
     #[serde(default)]
     pub(crate) rdt: Option<Rdt>,
-    /// What its standard streams were, for one that is written out and restored with others.
+    /// Its standard streams, recorded for a restore with other streams.
     #[serde(default)]
     pub(crate) descriptors: Vec<String>,
 }
 
-/// An agent that is asked about system calls (`linux.seccomp.listenerPath`).
+/// An agent for seccomp notifications (`linux.seccomp.listenerPath`).
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Listener {
     pub(crate) path: PathBuf,
     pub(crate) metadata: String,
 }
 
-/// What a container is at.
+/// The status of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Creating,
@@ -103,14 +103,14 @@ impl Status {
     }
 }
 
-/// A container's directory.
+/// A container's state directory.
 #[derive(Clone, Debug)]
 pub(crate) struct StateDir {
     path: PathBuf,
 }
 
 impl StateDir {
-    /// The directory of a container, if its name is one.
+    /// Returns the directory of a container, if its ID is valid.
     pub(crate) fn of(root: &Path, id: &str) -> Result<Self> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '+' | '-' | '.');
         if id.is_empty() || id.starts_with('.') || id.len() > 1024 || !id.chars().all(plain) {
@@ -121,7 +121,7 @@ impl StateDir {
         })
     }
 
-    /// Makes it; one that is there is another container's.
+    /// Makes the directory; an existing one belongs to another container.
     pub(crate) fn make(globals: &Globals, id: &str) -> Result<Self> {
         let dir = Self::of(&globals.root, id)?;
         make_root(globals)?;
@@ -149,7 +149,7 @@ impl StateDir {
         self.path.is_dir()
     }
 
-    /// What is known of the container.
+    /// Loads the state of the container.
     pub(crate) fn load(&self) -> Result<State> {
         if !self.exists() {
             return Err(Error::new("container does not exist"));
@@ -161,7 +161,7 @@ impl StateDir {
         self.draft(state)?.keep()
     }
 
-    /// The state, written down and not known to anybody yet.
+    /// Returns a state file that is written but not published yet.
     pub(crate) fn draft(&self, state: &State) -> Result<Written> {
         let text =
             serde_json::to_vec(state).doing(|| "cannot encode the container state".to_owned())?;
@@ -171,19 +171,19 @@ impl StateDir {
         })
     }
 
-    /// Makes the fifo, for the user who will open it.
+    /// Makes the fifo and changes its owner to the user who will open it.
     pub(crate) fn make_fifo(&self, owner: Option<(u32, u32)>) -> Result<OwnedFd> {
         let dir = name(&self.path).doing(|| self.path.display().to_string())?;
         let told = || format!("cannot create {}", self.fifo().display());
         rustix::fs::mknodat(&dir, FIFO, FileType::Fifo, Mode::from_raw_mode(0o622), 0)
             .doing(told)?;
-        // Whatever the caller's umask is: who opens it may be any user.
+        // Set explicitly, because any user may open it whatever the caller's umask is.
         rustix::fs::chmodat(&dir, FIFO, Mode::from_raw_mode(0o622), AtFlags::empty())
             .doing(told)?;
         if let Some((uid, gid)) = owner {
             let (uid, gid) = (Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
             match chownat(&dir, FIFO, uid, gid, AtFlags::SYMLINK_NOFOLLOW) {
-                // All may write to it as it is.
+                // Its mode lets all users write anyway.
                 Err(Errno::PERM) if !users::is_root() => {}
                 owned => owned.doing(told)?,
             }
@@ -199,7 +199,7 @@ impl StateDir {
         self.path.join(FILTER)
     }
 
-    /// Forgets the container.
+    /// Removes the directory of the container.
     pub(crate) fn remove(&self) -> Result<()> {
         match orlop_fs::remove_tree(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -208,7 +208,7 @@ impl StateDir {
     }
 }
 
-/// A file that is written already, and gets its name when it holds.
+/// A file with complete content that gets its name later.
 #[derive(Debug)]
 pub(crate) struct Written {
     draft: Draft<'static>,
@@ -234,11 +234,11 @@ impl Written {
     }
 
     pub(crate) fn keep(self) -> Result<()> {
-        // It is of use only while the container's process lives.
+        // Needed only while the container's process lives.
         self.draft.keep(Outlives::Kill).doing(|| self.told)
     }
 
-    /// The same where an earlier one is nobody's any more: to replace that would wait for the disk on some file systems.
+    /// Removes an outdated file first: replacing it would wait for the disk on some file systems.
     pub(crate) fn keep_instead(self, path: &Path) -> Result<()> {
         let _ = fs::remove_file(path);
         self.keep()
@@ -246,7 +246,7 @@ impl Written {
 }
 
 impl State {
-    /// That of a container of which nothing is there yet, with a root and namespaces as most have them.
+    /// Returns the state of a container before it exists, with a common root and namespaces.
     pub(crate) fn new(globals: &Globals, id: &str, bundle: &Bundle, cgroup: Cgroup) -> Self {
         let spec = &bundle.spec;
         let hooks = spec.hooks.as_ref();
@@ -273,16 +273,16 @@ impl State {
         }
     }
 
-    /// What the container is at.
+    /// Returns the status of the container.
     pub(crate) fn status(&self, dir: &StateDir) -> Status {
         self.look(dir).0
     }
 
-    /// What the container is at, and its first process, if that lives.
+    /// Returns the status of the container, and its first process, if that is alive.
     pub(crate) fn look(&self, dir: &StateDir) -> (Status, Option<OwnedFd>) {
         match self.init() {
             Some(init) => (self.status_alive(dir), Some(init)),
-            // There may have been no room for a descriptor.
+            // Opening a descriptor may have failed because of a limit.
             None if self.is_alive() => (self.status_alive(dir), None),
             None => (Status::Stopped, None),
         }
@@ -290,7 +290,7 @@ impl State {
 
     fn status_alive(&self, dir: &StateDir) -> Status {
         if self.cgroup.is_frozen() {
-            // One that waits for its start can be paused as well.
+            // A container that waits for its start can be paused as well.
             Status::Paused
         } else if dir.fifo().exists() {
             Status::Created
@@ -299,10 +299,10 @@ impl State {
         }
     }
 
-    /// Its first process, if that lives.
+    /// Returns the first process, if that is alive.
     pub(crate) fn init(&self) -> Option<OwnedFd> {
         let process_fd = open_pidfd(self.pid).ok()?;
-        // Looked at afterwards: what the descriptor names is no other's then.
+        // Checked afterwards: then the descriptor cannot belong to another process.
         self.is_alive().then_some(process_fd)
     }
 
@@ -311,7 +311,7 @@ impl State {
         found.is_some_and(|(start, alive)| start == self.start_time && alive)
     }
 
-    /// The document of `state`, as hooks read it, too.
+    /// Returns the document of `state`, which hooks also read.
     pub(crate) fn document(&self, status: Status) -> serde_json::Value {
         let pid = if status == Status::Stopped {
             0
@@ -335,7 +335,7 @@ impl State {
     }
 }
 
-/// What is told of a container, in the order in which runc tells it: scripts read it by patterns.
+/// A state document in runc's order of fields: scripts match it with patterns.
 pub(crate) struct InOrder<'a>(pub(crate) &'a serde_json::Value);
 
 impl serde::Serialize for InOrder<'_> {
@@ -361,7 +361,7 @@ impl serde::Serialize for InOrder<'_> {
     }
 }
 
-/// What this process's standard streams are, which a container without a terminal has from it.
+/// Returns the targets of this process's standard streams, which a container without a terminal inherits.
 pub(crate) fn own_descriptors(terminal: bool) -> Vec<String> {
     if terminal {
         return Vec::new();
@@ -373,10 +373,10 @@ pub(crate) fn own_descriptors(terminal: bool) -> Vec<String> {
     (0..3).map(target).collect()
 }
 
-/// When a process began, and whether it is more than a number that nobody has asked about yet.
+/// Returns the start time of a process, and whether it is alive rather than a zombie.
 pub(crate) fn process(pid: i32) -> Option<(u64, bool)> {
     let stat = orlop_fs::read_kernel_text(format!("/proc/{pid}/stat")).ok()?;
-    // A name may hold anything, brackets as well.
+    // The name may contain anything, parentheses too.
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut fields = fields.split(' ');
     let state = fields.next()?;
@@ -384,7 +384,7 @@ pub(crate) fn process(pid: i32) -> Option<(u64, bool)> {
     Some((start, !matches!(state, "Z" | "X")))
 }
 
-/// What a user who cannot write to the directory of all containers can do.
+/// Returns a hint for a user who cannot write to the state root.
 fn hint_of(globals: &Globals) -> &'static str {
     if globals.root_is_users {
         " (the path in $XDG_RUNTIME_DIR must be writable by the user)"
@@ -395,12 +395,12 @@ fn hint_of(globals: &Globals) -> &'static str {
     }
 }
 
-/// The directory of all containers, which has to be nobody else's.
+/// Makes the state root, which must belong to this user.
 fn make_root(globals: &Globals) -> Result<()> {
     let root = globals.root.as_path();
     let told = || format!("--root {}", root.display());
     if !root.exists() {
-        // Sticky, it is left alone by who cleans `XDG_RUNTIME_DIR` up (XDG Base Directory Specification).
+        // The sticky bit protects it from cleanup of `XDG_RUNTIME_DIR` (XDG Base Directory Specification).
         let mode = if globals.root_is_users { 0o1700 } else { 0o711 };
         let hint = hint_of(globals);
         fs::DirBuilder::new()
@@ -433,7 +433,7 @@ fn make_root(globals: &Globals) -> Result<()> {
     Ok(())
 }
 
-/// Opens the fifo of a created container, so that it goes on; ready when it has.
+/// Opens the fifo of a created container, which releases it; readable once the process continues.
 pub(crate) fn open_fifo(dir: &StateDir) -> Result<OwnedFd> {
     use rustix::fs::{OFlags, open};
     let path = dir.fifo();

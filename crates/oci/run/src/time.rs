@@ -1,8 +1,8 @@
-//! Points in time as runc writes them.
+//! Timestamps in runc's formats.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Now, as RFC 3339 with nanoseconds, in UTC.
+/// Returns the current time as RFC 3339 with nanoseconds, in UTC.
 pub(crate) fn now() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -10,7 +10,7 @@ pub(crate) fn now() -> String {
     rfc3339(since.as_secs(), Some(since.subsec_nanos()))
 }
 
-/// Now, to the second, as logs have it.
+/// Returns the current time in seconds, as in logs.
 pub(crate) fn now_in_seconds() -> String {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -26,7 +26,7 @@ fn rfc3339(seconds: u64, nanoseconds: Option<u32>) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{fraction}Z")
 }
 
-/// The date of a day counted from 1970, by eras of 400 years that begin in March.
+/// Returns the date of a day counted from 1970, by eras of 400 years that begin in March.
 fn date(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));

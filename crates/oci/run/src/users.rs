@@ -1,4 +1,4 @@
-//! What callers who are not the host's root may ask for.
+//! Restrictions for callers who are not root on the host.
 
 use std::sync::OnceLock;
 
@@ -6,15 +6,15 @@ use orlop_oci_types::{IdMapping, Linux, NamespaceKind, Process, Spec};
 
 use crate::error::{Error, Result};
 
-/// The number of the first user namespace's file (`PROC_USER_INIT_INO` of the kernel).
+/// The inode number of the initial user namespace (`PROC_USER_INIT_INO` of the kernel).
 const FIRST_USERS: u64 = 0xefff_fffd;
 
-/// Whether this process is root to the user namespace that it is in.
+/// Returns whether this process is root in its user namespace.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether this process's users are not the host's.
+/// Returns whether this process's user namespace is not the host's.
 pub(crate) fn are_not_the_hosts() -> bool {
     static ARE_NOT: OnceLock<bool> = OnceLock::new();
     *ARE_NOT.get_or_init(|| {
@@ -22,7 +22,7 @@ pub(crate) fn are_not_the_hosts() -> bool {
     })
 }
 
-/// Refuses what a caller who is not root cannot have.
+/// Refuses settings that a caller who is not root cannot use.
 pub(crate) fn check(spec: &Spec, linux: &Linux) -> Result<()> {
     let namespaces = &linux.namespaces;
     let Some(users) = namespaces.iter().find(|it| it.kind == NamespaceKind::User) else {
@@ -78,8 +78,7 @@ pub(crate) fn check(spec: &Spec, linux: &Linux) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a process whose user a new user namespace does not know, or one with groups that nobody without
-/// privileges can give.
+/// Refuses a process whose user has no mapping in a new user namespace, or one with groups that need privileges.
 pub(crate) fn check_process(process: &Process, linux: &Linux) -> Result<()> {
     let user = &process.user;
     if !is_root() && !user.additional_gids.is_empty() {
@@ -98,7 +97,7 @@ pub(crate) fn check_process(process: &Process, linux: &Linux) -> Result<()> {
         (user.uid, &linux.uid_mappings, "uid"),
         (user.gid, &linux.gid_mappings, "gid"),
     ] {
-        // Where there are none at all, that is said of the namespace.
+        // Missing maps are reported for the namespace instead.
         if !maps.is_empty() && !maps_id(maps, id) {
             return Err(Error::new(format!(
                 "process.user.{what}: unable to setup user: cannot set {what} to unmapped user in user namespace"
@@ -108,7 +107,7 @@ pub(crate) fn check_process(process: &Process, linux: &Linux) -> Result<()> {
     Ok(())
 }
 
-/// Whether somebody outside is behind an id of a user namespace.
+/// Returns whether an ID of a user namespace is mapped.
 fn maps_id(maps: &[IdMapping], id: u32) -> bool {
     maps.iter().any(|map| {
         id.checked_sub(map.container_id)

@@ -1,4 +1,4 @@
-//! What a filter answers the kernel (`SECCOMP_RET_*`, `linux/seccomp.h`).
+//! Return values of a filter to the kernel (`SECCOMP_RET_*`, `linux/seccomp.h`).
 
 use orlop_oci_types::SeccompAction;
 
@@ -11,17 +11,17 @@ pub(crate) const TRACE: u32 = 0x7ff0_0000;
 pub(crate) const LOG: u32 = 0x7ffc_0000;
 pub(crate) const ALLOW: u32 = 0x7fff_0000;
 
-/// The part of an answer that says what is done; the rest is an error's number, or a tracer's.
+/// The action part of a return value; the rest is an error number, or a tracer's value.
 pub(crate) const ACTION: u32 = 0xffff_0000;
 const DATA: u32 = 0x0000_ffff;
 
 const EPERM: u32 = 1;
 const ENOSYS: u32 = 38;
 
-/// What calls are told that are younger than a profile.
+/// The return value for calls that are newer than a profile.
 pub(crate) const UNKNOWN_CALL: u32 = ERRNO | ENOSYS;
 
-/// The answer for an action of a profile; the number is told only by those that have one.
+/// Returns the return value for an action of a profile; `errno` is used only by actions that have one.
 pub(crate) fn answer(action: SeccompAction, errno: Option<u32>) -> u32 {
     let errno = errno.unwrap_or(EPERM) & DATA;
     match action {
@@ -36,8 +36,8 @@ pub(crate) fn answer(action: SeccompAction, errno: Option<u32>) -> u32 {
     }
 }
 
-/// Whether a profile with this default lets pass what it does not name. A tracer that is asked is
-/// taken to know calls that are younger than the profile.
+/// Returns whether a profile with this default allows calls that it does not name. A tracer is assumed to know calls
+/// that are newer than the profile.
 pub(crate) fn is_permissive(answer: u32) -> bool {
     matches!(answer & ACTION, ALLOW | LOG | TRACE)
 }

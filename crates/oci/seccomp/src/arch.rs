@@ -1,4 +1,4 @@
-//! Architectures by the names that profiles give them.
+//! Architectures by their names in profiles.
 
 use crate::calls::{self, Call, Column};
 
@@ -14,12 +14,12 @@ struct Traits {
     base: u32,
 }
 
-/// Marks of an architecture in what the kernel gives a filter (`linux/audit.h`).
+/// Bits of the architecture value that the kernel passes to a filter (`linux/audit.h`).
 const WIDE: u32 = 0x8000_0000;
 const LITTLE: u32 = 0x4000_0000;
 const MIPS_N32: u32 = 0x2000_0000;
 
-/// Set in the numbers of x32, which the kernel takes for x86_64 otherwise (`asm/unistd.h`).
+/// Set in call numbers of x32, which the kernel otherwise reports as x86_64 (`asm/unistd.h`).
 pub(crate) const X32_BIT: u32 = 0x4000_0000;
 
 const fn traits(name: &'static str, audit: u32, column: Column) -> Traits {
@@ -35,8 +35,7 @@ const fn based(name: &'static str, audit: u32, column: Column, base: u32) -> Tra
     }
 }
 
-/// The numbers that the kernel's audit gives machines are those of ELF (`linux/elf-em.h`); bases are
-/// those of `asm/unistd.h`.
+/// The machine numbers in audit values are those of ELF (`linux/elf-em.h`); base numbers are those of `asm/unistd.h`.
 static ARCHITECTURES: [Traits; 23] = [
     traits("SCMP_ARCH_AARCH64", 0xb7 | WIDE | LITTLE, Column::Aarch64),
     traits("SCMP_ARCH_ARM", 0x28 | LITTLE, Column::Arm),
@@ -82,7 +81,7 @@ static ARCHITECTURES: [Traits; 23] = [
     traits("SCMP_ARCH_X86_64", 0x3e | WIDE | LITTLE, Column::X86_64),
 ];
 
-/// The place of this program's own architecture in the table.
+/// The index of this program's own architecture in the table.
 const NATIVE: usize = if cfg!(all(target_arch = "x86_64", target_pointer_width = "64")) {
     22
 } else if cfg!(target_arch = "x86_64") {
@@ -123,22 +122,22 @@ impl Arch {
     /// The architecture that this program is built for.
     pub const NATIVE: Self = Self(&ARCHITECTURES[NATIVE]);
 
-    /// All of them, in the order of their names.
+    /// Returns all architectures, ordered by name.
     pub fn all() -> impl Iterator<Item = Self> {
         ARCHITECTURES.iter().map(Self)
     }
 
-    /// Finds one by its name in a profile.
+    /// Finds an architecture by its name in a profile.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::all().find(|arch| arch.name() == name)
     }
 
-    /// Its name in a profile.
+    /// Returns the name in a profile.
     pub fn name(self) -> &'static str {
         self.0.name
     }
 
-    /// What the kernel tells a filter that the architecture is.
+    /// Returns the architecture value that the kernel passes to a filter.
     pub fn audit(self) -> u32 {
         self.0.audit
     }
@@ -151,13 +150,13 @@ impl Arch {
         self.0.base
     }
 
-    /// The number of a call as the kernel sees it.
+    /// Returns the number of a call as the kernel sees it.
     pub(crate) fn number(self, call: Call) -> Option<u32> {
         call.number(self.column())
             .map(|number| number + self.base())
     }
 
-    /// Whether `socketcall` and `ipc` stand for several calls.
+    /// Returns whether `socketcall` and `ipc` multiplex other calls.
     pub(crate) fn multiplexes(self) -> bool {
         calls::find("socketcall").is_some_and(|call| call.number(self.column()).is_some())
     }
@@ -170,13 +169,13 @@ impl Arch {
         self.column() == Column::X86_64
     }
 
-    /// On both, calls that the kernel does not know arrive as number 0.
+    /// Returns whether it is s390 or s390x. On both, calls that the kernel does not know arrive as number 0.
     pub(crate) fn is_s390(self) -> bool {
         matches!(self.column(), Column::S390 | Column::S390x)
     }
 
-    /// Whether all 64 bits of an argument are compared: not of the two architectures whose registers
-    /// are wide and whose pointers are not.
+    /// Returns whether all 64 bits of an argument are compared: false for the two architectures with wide registers and
+    /// narrow pointers.
     pub(crate) fn is_wide(self) -> bool {
         self.0.audit & WIDE != 0 && !matches!(self.column(), Column::X32 | Column::Mips64N32)
     }

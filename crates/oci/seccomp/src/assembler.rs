@@ -1,19 +1,18 @@
-//! Instructions, written from the end of a program to its beginning: jumps go forwards only, so that
-//! what they lead to is there already.
+//! Builds a program from its end to its beginning: jumps only go forwards, so that their targets exist already.
 
 use crate::instruction::{Instruction, JUMP, RETURN};
 
-/// Instructions in reverse.
+/// Instructions in reverse order.
 #[derive(Default)]
 pub(crate) struct Assembler {
     code: Vec<Instruction>,
 }
 
-/// An instruction that is written, by its place counted from the end of the program.
+/// A written instruction, identified by its position from the end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Label(usize);
 
-/// How far a comparison can jump.
+/// The maximum distance of a conditional jump.
 const REACH: usize = u8::MAX as usize;
 
 impl Assembler {
@@ -23,16 +22,16 @@ impl Assembler {
         }
     }
 
-    /// An instruction before all that are there; it goes on with the one after it.
+    /// Adds an instruction before all others; it continues with the one after it.
     pub(crate) fn push(&mut self, instruction: Instruction) -> Label {
         self.code.push(instruction);
         Label(self.code.len() - 1)
     }
 
-    /// A return of this answer: one that is near, or a new one.
+    /// Returns a return of this value: a near one, or a new one.
     pub(crate) fn answer(&mut self, answer: u32) -> Label {
         let wanted = Instruction::new(RETURN, answer);
-        // Half of the reach, so that what is written next can use it still.
+        // Half of the maximum distance, so that the next instructions can still use it.
         let near = self.code.iter().rev().take(REACH / 2);
         match near
             .enumerate()
@@ -43,7 +42,7 @@ impl Assembler {
         }
     }
 
-    /// A comparison of the accumulator.
+    /// Adds a comparison of the accumulator.
     pub(crate) fn compare(&mut self, code: u16, operand: u32, holds: Label, fails: Label) -> Label {
         let holds = self.reach(holds, 1);
         let fails = self.reach(fails, 0);
@@ -57,7 +56,7 @@ impl Assembler {
         })
     }
 
-    /// The same, or what leads to it from where a comparison can jump, with this many to come between.
+    /// Returns the label, or a jump to it that a comparison can reach, with `between` instructions in between.
     fn reach(&mut self, label: Label, between: usize) -> Label {
         let skipped = self.code.len() - label.0 - 1;
         if skipped + between <= REACH {
@@ -70,7 +69,7 @@ impl Assembler {
         })
     }
 
-    /// The program, if it begins with `start`.
+    /// Returns the program, if it begins with `start`.
     pub(crate) fn finish(mut self) -> Vec<Instruction> {
         self.code.reverse();
         self.code

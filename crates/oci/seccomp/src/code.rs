@@ -1,4 +1,4 @@
-//! The instructions of a profile.
+//! Generates the instructions of a profile.
 
 use orlop_oci_types::SeccompOperator as Operator;
 
@@ -10,7 +10,7 @@ use crate::instruction::{
 };
 use crate::ranges::{Asked, FOREIGN, Range, Verdict};
 
-/// The program for machines, the native one first, with the ranges of each.
+/// Returns the program for machines, the native one first, with the ranges of each.
 pub(crate) fn program(
     machines: &[(u32, Vec<Range>)],
     asked: &Asked,
@@ -36,14 +36,14 @@ pub(crate) fn program(
 
 struct Code<'a> {
     assembler: Assembler,
-    /// Where the lists of rules stand that are written.
+    /// The labels of rule lists that are already written.
     asked: Vec<Option<Label>>,
     lists: &'a Asked,
     default: u32,
 }
 
 impl Code<'_> {
-    /// A binary search for the range of the number in the accumulator.
+    /// Writes a binary search for the range of the number in the accumulator.
     fn search(&mut self, ranges: &[Range]) -> Label {
         if let [only] = ranges {
             return self.verdict(only.verdict);
@@ -67,7 +67,7 @@ impl Code<'_> {
         }
     }
 
-    /// The first of these rules that holds.
+    /// Writes the checks of these rules, of which the first match decides.
     fn rules(&mut self, rules: &[Rule], arch: Arch) -> Label {
         let mut next = self.assembler.answer(self.default);
         for rule in rules.iter().rev() {
@@ -80,7 +80,7 @@ impl Code<'_> {
         next
     }
 
-    /// A comparison of 64 bits by those of 32, or of 32 alone.
+    /// Writes a comparison of a 64-bit argument by its 32-bit halves, or of 32 bits only.
     fn test(&mut self, test: Test, arch: Arch, pass: Label, fail: Label) -> Label {
         use Operator::{Equal, Greater, GreaterOrEqual, Less, LessOrEqual, MaskedEqual, NotEqual};
         let place = |half: u32| {
@@ -148,7 +148,7 @@ impl Code<'_> {
         }
     }
 
-    /// A comparison of one half of an argument.
+    /// Writes a comparison of one half of an argument.
     fn half(
         &mut self,
         place: u32,

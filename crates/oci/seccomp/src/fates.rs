@@ -1,12 +1,12 @@
-//! What becomes of each call of an architecture, before it is made an order of comparisons.
+//! The action for each call of an architecture, before it is compiled to comparisons.
 //!
-//! What several rules on one call mean together is as libseccomp has it:
+//! Several rules for one call are combined as libseccomp does:
 //!
-//! - a rule that does what is done anyhow is left out;
-//! - a rule without conditions outweighs all that have some, and the first of several the later;
-//! - of those that have some, the first that holds decides, in an order that does not depend on that of
-//!   the profile ([`Rule::precedence`]);
-//! - two conditions on one argument in one rule are alternatives, which runc makes of them;
+//! - a rule with the default action is left out;
+//! - a rule without conditions takes precedence over all others, and the first of several over later ones;
+//! - of rules with conditions the first match decides, in an order independent of that of the profile
+//!   ([`Rule::precedence`]);
+//! - two conditions on one argument in one rule are alternatives, as runc makes them;
 //! - on narrow architectures the lower half of an argument and of a value is compared.
 
 use std::cmp::Ordering;
@@ -16,27 +16,27 @@ use orlop_oci_types::{Seccomp, SeccompArg, SeccompOperator};
 use crate::calls::{self, Call, Multiplexed};
 use crate::{Arch, Error, action};
 
-/// The fate of the calls of one architecture.
+/// The actions for the calls of one architecture.
 pub(crate) struct Fates {
     pub(crate) arch: Arch,
-    /// What becomes of a number, in the order of numbers; what is not here has the default.
+    /// The action for each number, ordered by number; others have the default.
     pub(crate) calls: Vec<(u32, Fate)>,
     /// The largest number that the profile names.
     pub(crate) largest: Option<u32>,
 }
 
-/// What becomes of one call.
+/// The action for one call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fate {
     Always(u32),
-    /// The first rule that holds decides; if none does, it is the default.
+    /// The first matching rule decides; if none matches, the default applies.
     Asked(Vec<Rule>),
 }
 
-/// An answer under conditions that must all hold.
+/// A return value with conditions that must all hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// In the order of the arguments, at most one for each.
+    /// Ordered by argument, at most one for each.
     pub(crate) tests: Vec<Test>,
     pub(crate) answer: u32,
 }
@@ -47,20 +47,20 @@ pub(crate) struct Test {
     pub(crate) index: u8,
     pub(crate) operator: SeccompOperator,
     pub(crate) value: u64,
-    /// All ones unless the comparison is a masked one.
+    /// All ones unless the comparison is masked.
     pub(crate) mask: u64,
 }
 
-/// The rules of a profile by the calls that they name.
+/// The rules of a profile, by the calls that they name.
 pub(crate) struct Named<'a> {
     calls: Vec<(Call, Option<usize>)>,
     rules: Vec<(u32, Vec<Vec<Test>>)>,
-    /// Names that no architecture knows.
+    /// Names that no architecture has.
     pub(crate) unknown: Vec<&'a str>,
 }
 
 impl<'a> Named<'a> {
-    /// Reads the rules of a profile whose default is `default`.
+    /// Reads the rules of a profile with this default.
     pub(crate) fn read(profile: &'a Seccomp, default: u32) -> Result<Self, Error> {
         let names = profile.syscalls.iter().map(|rule| rule.names.len()).sum();
         let mut named = Self {
@@ -95,7 +95,7 @@ impl<'a> Named<'a> {
         Ok(named)
     }
 
-    /// What they mean on an architecture.
+    /// Evaluates the rules for an architecture.
     pub(crate) fn on(&self, arch: Arch) -> Result<Fates, Error> {
         let multiplexes = arch.multiplexes();
         let mut largest = None;
@@ -144,7 +144,7 @@ impl<'a> Named<'a> {
         })
     }
 
-    /// What becomes of a number that these speak of.
+    /// Returns the action for a number that these rules name.
     fn fate<'f>(&self, same: impl Iterator<Item = &'f Found>, arch: Arch) -> Result<Fate, Error> {
         let mut rules: Vec<Rule> = Vec::new();
         for call in same {
@@ -174,13 +174,13 @@ struct Found {
     number: u32,
     rule: usize,
     call: Call,
-    /// If the number stands for several calls: which it is, told by its first argument.
+    /// If the number multiplexes several calls: the first argument that selects this one.
     which: Option<u64>,
 }
 
 impl Rule {
-    /// Which of two comes first: the one on the later argument, equalities before upper bounds before
-    /// lower ones, what is narrower, what has fewer conditions.
+    /// Returns the order of two rules: later arguments first, then equalities before upper bounds before lower ones,
+    /// then narrower conditions, then fewer conditions.
     fn precedence(&self, other: &Self) -> Ordering {
         let pairs = self.tests.iter().zip(&other.tests);
         pairs
@@ -215,7 +215,7 @@ impl Test {
 
 const UPPER_BOUND: u8 = 2;
 
-/// The sets of conditions of a rule, of which one must hold.
+/// Returns the alternative sets of conditions of a rule, of which one must hold.
 fn alternatives(call: &str, args: &[SeccompArg]) -> Result<Vec<Vec<Test>>, Error> {
     let mut tests = Vec::with_capacity(args.len());
     for arg in args {
@@ -244,10 +244,10 @@ fn alternatives(call: &str, args: &[SeccompArg]) -> Result<Vec<Vec<Test>>, Error
     Ok(vec![tests])
 }
 
-/// A call has as many arguments at most.
+/// The maximum number of arguments of a call.
 const ARGUMENTS: u32 = 6;
 
-/// Conditions as they stand on an architecture, and for one of several calls that share a number.
+/// Adapts conditions to an architecture, and to one of several calls that share a number.
 fn on_arguments(tests: &[Test], which: Option<u64>, arch: Arch) -> Vec<Test> {
     let bits = if arch.is_wide() {
         u64::MAX

@@ -5,20 +5,20 @@ use crate::kernel;
 /// A flag that a profile can name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flag {
-    /// All threads are filtered.
+    /// Filters all threads.
     Tsync,
-    /// Speculation is not curbed.
+    /// Does not enable speculation mitigations.
     SpecAllow,
-    /// What is not allowed is logged.
+    /// Logs calls that are not allowed.
     Log,
-    /// Who waits for an agent can only be killed.
+    /// A process that waits for an agent can only be killed.
     WaitKillable,
 }
 
 impl Flag {
     pub(crate) const ALL: [Self; 4] = [Self::Tsync, Self::SpecAllow, Self::Log, Self::WaitKillable];
 
-    /// Its name in a profile.
+    /// Returns the name in a profile.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Tsync => "SECCOMP_FILTER_FLAG_TSYNC",
@@ -28,7 +28,7 @@ impl Flag {
         }
     }
 
-    /// What is told to the kernel (`linux/seccomp.h`); nothing of threads, as there is one.
+    /// Returns the bit for the kernel (`linux/seccomp.h`); 0 for `Tsync`, as there is one thread.
     pub const fn bits(self) -> u32 {
         match self {
             Self::Tsync => 0,
@@ -38,8 +38,8 @@ impl Flag {
         }
     }
 
-    /// Whether this kernel has it. That all threads are filtered means nothing to a process of one
-    /// thread, which a runtime's is; it needs no kernel.
+    /// Returns whether this kernel supports it. `Tsync` has no effect in a single-threaded process such as a runtime's,
+    /// so it needs no kernel support.
     pub fn is_supported(self) -> bool {
         match self {
             Self::Tsync => true,

@@ -1,23 +1,23 @@
-//! Instructions of the kernel's classic packet filters, as far as they are used (`linux/filter.h`).
+//! Instructions of classic BPF, as far as they are used (`linux/filter.h`).
 
-/// What the kernel takes of one program (`BPF_MAXINSNS`).
+/// The kernel's limit for one program (`BPF_MAXINSNS`).
 pub const MAX_INSTRUCTIONS: usize = 4096;
 
 /// One instruction: `struct sock_filter`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct Instruction {
-    /// What it does.
+    /// The operation code.
     pub code: u16,
-    /// How many instructions are left out if a comparison holds.
+    /// Number of instructions to skip if a comparison holds.
     pub jump_true: u8,
-    /// How many if it does not.
+    /// Number of instructions to skip if it does not.
     pub jump_false: u8,
-    /// What is compared, loaded, returned.
+    /// The value to compare, load or return.
     pub operand: u32,
 }
 
-/// `BPF_LD | BPF_W | BPF_ABS`: the accumulator is a word of what the kernel tells of a call.
+/// `BPF_LD | BPF_W | BPF_ABS`: loads a word of `seccomp_data` into the accumulator.
 pub(crate) const LOAD: u16 = 0x20;
 /// `BPF_ALU | BPF_AND | BPF_K`.
 pub(crate) const AND: u16 = 0x54;
@@ -48,8 +48,8 @@ impl Instruction {
         }
     }
 
-    /// Whether a program of `length` may have this at `place`: it is of the kinds above, and leads
-    /// only to what follows.
+    /// Returns whether the instruction is valid at `place` in a program of `length`: it is of a kind above, and jumps
+    /// only within the program.
     pub(crate) fn fits(self, place: usize, length: usize) -> bool {
         let left = length.saturating_sub(place + 1);
         let jumps = usize::from(self.jump_true.max(self.jump_false));

@@ -1,4 +1,4 @@
-//! `seccomp(2)`: what the kernel can, and a program that is given to it.
+//! `seccomp(2)`: features of the kernel, and the installation of a program.
 #![allow(
     unsafe_code,
     reason = "neither rustix nor std has seccomp(2), and the listener that it returns is a new descriptor"
@@ -15,14 +15,14 @@ use crate::instruction::Instruction;
 const SET_MODE_FILTER: libc::c_ulong = 1;
 const GET_ACTION_AVAIL: libc::c_ulong = 2;
 
-/// Whether the kernel knows an action (`SECCOMP_RET_*`).
+/// Returns whether the kernel supports an action (`SECCOMP_RET_*`).
 pub(crate) fn has_action(answer: u32) -> bool {
     // SAFETY: the kernel reads a word from the address of a local variable.
     unsafe { libc::syscall(libc::SYS_seccomp, GET_ACTION_AVAIL, 0, &raw const answer) == 0 }
 }
 
-/// Whether the kernel knows these flags together. It looks at them before it looks for a program, so
-/// that the want of one is complained of if they are well.
+/// Returns whether the kernel supports this combination of flags. It checks the flags before the program, so EFAULT for
+/// the missing program means that they are valid.
 pub fn supports(flags: u32) -> bool {
     let none = ptr::null::<libc::sock_fprog>();
     // SAFETY: the kernel copies from user memory, and answers EFAULT for a null pointer.
@@ -62,7 +62,7 @@ pub(crate) fn install(program: &[Instruction], flags: u32) -> rustix::io::Result
     if flags & NEW_LISTENER == 0 {
         return Ok(None);
     }
-    // SAFETY: with this flag the result is a descriptor that nobody else knows of.
+    // SAFETY: with this flag the result is a new descriptor without another owner.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(result as libc::c_int) }))
 }
 

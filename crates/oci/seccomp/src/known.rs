@@ -1,11 +1,11 @@
-//! What a runtime tells of its filters (`features`), in runc's order.
+//! Supported seccomp features, for `features`, in runc's order.
 
 use orlop_oci_types::{SeccompAction, SeccompOperator};
 
 use crate::Arch;
 use crate::flag::Flag;
 
-/// Flags that are known, whatever the kernel has.
+/// All known flags, whether the kernel supports them or not.
 pub const KNOWN_FLAGS: [&str; 4] = [
     Flag::Tsync.name(),
     Flag::SpecAllow.name(),
@@ -13,7 +13,7 @@ pub const KNOWN_FLAGS: [&str; 4] = [
     Flag::WaitKillable.name(),
 ];
 
-/// Flags that this kernel has.
+/// Flags that this kernel supports.
 pub fn supported_flags() -> Vec<&'static str> {
     let flags = Flag::ALL.into_iter();
     flags
@@ -59,7 +59,7 @@ pub fn known_architectures() -> Vec<&'static str> {
     Arch::all().map(Arch::name).collect()
 }
 
-/// The name that a profile has for an action.
+/// Returns the name of an action in a profile.
 pub(crate) fn action_name(action: SeccompAction) -> &'static str {
     match action {
         SeccompAction::Kill => "SCMP_ACT_KILL",
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!((known_actions().len(), known_operators().len()), (9, 7));
     }
 
-    /// All of them are older than any kernel that orlop runs on.
+    /// All of them are older than the oldest supported kernel.
     #[test]
     fn the_kernel_is_asked_what_it_has() {
         assert!(supported_flags().contains(&"SECCOMP_FILTER_FLAG_LOG"));

@@ -1,4 +1,4 @@
-//! A profile, ready for the kernel.
+//! A profile, compiled for the kernel.
 
 use std::os::fd::OwnedFd;
 
@@ -10,7 +10,7 @@ use crate::instruction::{Instruction, MAX_INSTRUCTIONS};
 use crate::ranges::{self, Asked};
 use crate::{Arch, Error, Unreadable, action, code, kernel, known};
 
-/// A filter that the kernel takes as it is.
+/// A filter in the kernel's format.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     instructions: Vec<Instruction>,
@@ -31,35 +31,34 @@ impl Program {
         })
     }
 
-    /// Names in a profile that no architecture knows: the rules say nothing of them.
+    /// Names in a profile that no architecture has: their rules have no effect.
     pub fn unknown_names(profile: &Seccomp) -> Vec<&str> {
         let default = action::answer(profile.default_action, profile.default_errno_ret);
         Named::read(profile, default).map_or_else(|_| Vec::new(), |named| named.unknown)
     }
 
-    /// Filters the calls of this thread from now on, and of what it becomes. The result is the
-    /// listener, if an agent is asked. Allocates nothing and takes no lock, so that it can be called
-    /// between a clone and an execve.
+    /// Filters the calls of this thread and its future programs and children. Returns the listener, if an agent is
+    /// notified. Allocates nothing and takes no lock, so that it can be called between a clone and an execve.
     pub fn install(&self) -> rustix::io::Result<Option<OwnedFd>> {
         kernel::install(&self.instructions, self.flags)
     }
 
-    /// Whether an agent is asked of some calls.
+    /// Returns whether an agent is notified of some calls.
     pub fn has_listener(&self) -> bool {
         self.flags & kernel::NEW_LISTENER != 0
     }
 
-    /// The flags for the kernel.
+    /// Returns the flags for the kernel.
     pub fn flags(&self) -> u32 {
         self.flags
     }
 
-    /// The instructions.
+    /// Returns the instructions.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
 
-    /// The program as bytes that [`Self::from_bytes`] reads.
+    /// Returns the program as bytes that [`Self::from_bytes`] reads.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER + SIZE * self.instructions.len());
         bytes.extend(MAGIC);
@@ -82,8 +81,8 @@ impl Program {
         bytes
     }
 
-    /// Reads what [`Self::to_bytes`] made. What was cut off or changed since is refused, as is what the
-    /// kernel would; that they were made of a certain profile is for the caller to know.
+    /// Reads the output of [`Self::to_bytes`]. Truncated or changed bytes are refused, and so is a program that the
+    /// kernel would refuse. The caller must know from which profile it was made.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, Unreadable> {
         let word = |at: usize| {
             let four = bytes.get(at..at + 4)?;
@@ -122,7 +121,7 @@ impl Program {
     }
 }
 
-/// Names the version of this compiler, so that a filter which is kept can be told from what this one would make.
+/// The version of this compiler, which tells whether a cached filter is current.
 pub const COMPILER: &str = env!("ORLOP_SECCOMP_COMPILER");
 
 const MAGIC: [u8; 8] = *b"orlopbpf";
@@ -133,7 +132,7 @@ const SIZE: usize = size_of::<Instruction>();
 const CHECKSUM: usize = 8 + 4 * 4;
 const HEADER: usize = CHECKSUM + 8;
 
-/// FNV-1a of all but the checksum itself: against accidents, which are all that it could be against.
+/// Returns the FNV-1a hash of everything but the checksum itself: it detects accidental changes only.
 fn checksum(bytes: &[u8]) -> u64 {
     let (before, after) = (&bytes[..CHECKSUM], &bytes[HEADER..]);
     before
@@ -144,7 +143,7 @@ fn checksum(bytes: &[u8]) -> u64 {
         })
 }
 
-/// The instructions for a machine whose own architecture is `native`.
+/// Returns the instructions for a machine with the architecture `native`.
 pub(crate) fn translate(profile: &Seccomp, native: Arch) -> Result<Vec<Instruction>, Error> {
     if profile.default_action == SeccompAction::Notify {
         return Err(Error::NotifyByDefault);
@@ -174,7 +173,7 @@ pub(crate) fn translate(profile: &Seccomp, native: Arch) -> Result<Vec<Instructi
     Ok(instructions)
 }
 
-/// The architectures of a profile, the native one first: it is asked for first, and always filtered.
+/// Returns the architectures of a profile, the native one first: it is checked first, and always filtered.
 fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
     let mut all = vec![native];
     for name in &profile.architectures {
@@ -189,7 +188,7 @@ fn architectures(profile: &Seccomp, native: Arch) -> Result<Vec<Arch>, Error> {
     Ok(all)
 }
 
-/// Actions that are younger than filters themselves are asked for.
+/// Checks that the kernel supports an action which is newer than filters themselves.
 fn check_action(action: SeccompAction) -> Result<(), Error> {
     let younger = matches!(
         action,
@@ -201,8 +200,7 @@ fn check_action(action: SeccompAction) -> Result<(), Error> {
     Ok(())
 }
 
-/// What is told to the kernel beside the program. A profile that says nothing of flags, not even that
-/// there are none, has runc's default.
+/// Returns the flags for the kernel. A profile without a flags list, not even an empty one, has runc's default.
 fn flags(profile: &Seccomp) -> Result<u32, Error> {
     let mut flags = 0;
     match &profile.flags {
@@ -224,7 +222,7 @@ fn flags(profile: &Seccomp) -> Result<u32, Error> {
     if rules.any(|rule| rule.action == SeccompAction::Notify && !rule.names.is_empty()) {
         flags |= kernel::NEW_LISTENER;
     } else {
-        // The kernel refuses it where nobody waits.
+        // The kernel refuses it without a listener.
         flags &= !Flag::WaitKillable.bits();
     }
     Ok(flags)

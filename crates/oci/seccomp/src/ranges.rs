@@ -1,9 +1,8 @@
-//! The whole of a machine's numbers, as ranges with one verdict each.
+//! All call numbers of a machine, as ranges with one verdict each.
 //!
-//! The kernel calls x86_64 and x32 the same machine and tells them apart by a bit of the number, so
-//! that they are one space of numbers here, too. Over what the rules say lies what runc puts before
-//! them: a call past all that the profile names is not forbidden, but unknown (`ENOSYS`), so that
-//! programs fall back to an older one.
+//! The kernel uses the same machine value for x86_64 and x32 and distinguishes them by a bit of the number, so they
+//! share one range of numbers here. As in runc, a call beyond the last one that the profile names is not forbidden, but
+//! unknown (`ENOSYS`), so that programs fall back to an older one.
 
 use crate::arch::X32_BIT;
 use crate::fates::{Fate, Fates, Rule};
@@ -16,15 +15,15 @@ pub(crate) struct Range {
     pub(crate) verdict: Verdict,
 }
 
-/// What becomes of a number.
+/// The action for a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Answer(u32),
-    /// The rules of this place in [`Asked`] decide.
+    /// The rule list with this index in [`Asked`] decides.
     Ask(usize),
 }
 
-/// The lists of rules that any call depends on, each once.
+/// The distinct lists of rules.
 #[derive(Default)]
 pub(crate) struct Asked {
     pub(crate) lists: Vec<(Vec<Rule>, Arch)>,
@@ -32,8 +31,8 @@ pub(crate) struct Asked {
 
 impl Asked {
     fn place(&mut self, rules: Vec<Rule>, arch: Arch) -> usize {
-        // On narrow architectures no condition looks at upper halves, so that what is the same there
-        // and on wide ones is the same code, too.
+        // On narrow architectures no condition checks upper halves, so equal lists of narrow and wide ones share the
+        // same code.
         let known = self.lists.iter().position(|(list, _)| *list == rules);
         known.unwrap_or_else(|| {
             self.lists.push((rules, arch));
@@ -42,7 +41,7 @@ impl Asked {
     }
 }
 
-/// The ranges of a machine: of one architecture, or of x86_64 with x32.
+/// Returns the ranges of a machine: of one architecture, or of x86_64 with x32.
 pub(crate) fn of_machine(machine: Vec<Fates>, default: u32, asked: &mut Asked) -> Vec<Range> {
     let ground = Ground::of(&machine, default);
     let mut calls: Vec<(u32, Verdict)> = Vec::new();
@@ -77,22 +76,22 @@ pub(crate) fn of_machine(machine: Vec<Fates>, default: u32, asked: &mut Asked) -
     ranges
 }
 
-/// What lies under and over the rules of a machine.
+/// Verdicts for numbers without rules on a machine.
 struct Ground {
     default: u32,
-    /// The largest number known, without and with the bit of x32; no call is unknown where there is none.
+    /// The largest named numbers, without and with the x32 bit; `None` if no number counts as unknown.
     largest: Option<u32>,
     largest_x32: Option<u32>,
-    /// On machines that have such a bit: whether the profile has the architecture without, and with it.
+    /// On machines with such a bit: whether the profile has the architecture without it, and with it.
     halves: Option<(bool, bool)>,
-    /// Whether number 0 is where the kernel puts what it does not know.
+    /// Whether the kernel reports unknown calls as number 0.
     zero_is_unknown: bool,
 }
 
 impl Ground {
     fn of(machine: &[Fates], default: u32) -> Self {
         let strict = !action::is_permissive(default);
-        // A profile that knows number 0 alone says nothing of the others.
+        // A profile that names only number 0 does not define which others are unknown.
         let largest = |x32| {
             let fates = machine.iter().find(|fates| fates.arch.is_x32() == x32)?;
             fates.largest.filter(|number| strict && *number != 0)
@@ -113,7 +112,7 @@ impl Ground {
         }
     }
 
-    /// Where a verdict may begin that is none of a rule.
+    /// Returns the numbers where a verdict without a rule may begin.
     fn edges(&self) -> Vec<u32> {
         let past = [self.largest, self.largest_x32];
         let past = past
@@ -126,7 +125,7 @@ impl Ground {
             .collect()
     }
 
-    /// What becomes of a number of which a rule says this.
+    /// Returns the verdict for a number with this rule.
     fn verdict(&self, number: u32, rule: Option<Verdict>) -> Verdict {
         let x32 = self.halves.is_some() && number & X32_BIT != 0;
         let largest = if x32 { self.largest_x32 } else { self.largest };
@@ -138,7 +137,7 @@ impl Ground {
             return verdict;
         }
         let has = match self.halves {
-            // Tracers skip a call by giving it the number -1.
+            // Tracers skip a call by setting its number to -1.
             Some((true, false)) => number < X32_BIT || number == u32::MAX,
             Some((false, true)) => number >= X32_BIT,
             _ => true,
@@ -147,5 +146,5 @@ impl Ground {
     }
 }
 
-/// What becomes of calls of architectures that the profile does not have: libseccomp ends the thread.
+/// The action for architectures that the profile does not have: libseccomp kills the thread.
 pub(crate) const FOREIGN: u32 = action::KILL_THREAD;

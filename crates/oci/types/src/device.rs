@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A device node made in the container.
+/// A device node created in the container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Device {
     /// Absolute path in the container.
     pub path: String,
-    /// Which kind of node.
+    /// The kind of the node.
     #[serde(rename = "type")]
     pub kind: DeviceKind,
     /// Major number.

@@ -1,30 +1,30 @@
-//! The document an OCI runtime prints for its `features` command.
+//! The document printed by an OCI runtime's `features` command.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The annotation by which runc tells its version (`features.md` of runc).
+/// The annotation with runc's version (`features.md` of runc).
 const RUNC_VERSION: &str = "org.opencontainers.runc.version";
 
-/// The annotation by which orlop-run tells its version.
+/// The annotation with orlop-run's version.
 const OWN_VERSION: &str = "org.orlop.run.version";
-/// That its `create` takes mounts (`--given-mounts`).
+/// The annotation for support of `create --given-mounts`.
 const OWN_MOUNTS: &str = "org.orlop.run.mounts";
 
-/// What a runtime can do. An absent answer means unknown, not no.
+/// The features of a runtime. An absent value means unknown, not unsupported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Features {
-    /// Oldest version of the specification it takes.
+    /// Oldest supported version of the specification.
     pub oci_version_min: String,
-    /// Newest version of the specification it takes.
+    /// Newest supported version of the specification.
     pub oci_version_max: String,
-    /// Hooks it runs.
+    /// Supported hooks.
     pub hooks: Vec<String>,
-    /// Mount options it knows.
+    /// Supported mount options.
     pub mount_options: Vec<String>,
-    /// What is particular to Linux.
+    /// Linux-specific features.
     pub linux: Option<LinuxFeatures>,
     /// Facts about the build.
     pub annotations: BTreeMap<String, String>,
@@ -33,44 +33,43 @@ pub struct Features {
 }
 
 impl Features {
-    /// Whether read-only can be made to hold for everything mounted below a mount.
+    /// Returns whether it supports recursive read-only mounts.
     pub fn recursive_read_only(&self) -> bool {
         self.mount_options.iter().any(|option| option == "rro")
     }
 
-    /// Whether it is runc itself, of a version that says so.
+    /// Returns whether it is runc itself, in a version that reports this.
     pub fn is_runc(&self) -> bool {
         self.annotations.contains_key(RUNC_VERSION)
     }
 
-    /// Whether its containers wait for their start where runc's do: a directory by the container's name,
-    /// and in it a fifo.
+    /// Returns whether it keeps a container's start fifo where runc does: in a directory with the container's ID.
     pub fn keeps_state_as_runc(&self) -> bool {
         self.is_runc() || self.annotations.contains_key(OWN_VERSION)
     }
 
-    /// Whether it has processes of one thread move themselves into their cgroups, which needs no wait for
-    /// all processors.
+    /// Returns whether single-threaded processes move themselves into their cgroups, which does not wait for all
+    /// processors.
     pub fn moves_at_once(&self) -> bool {
         self.annotations.contains_key(OWN_VERSION)
     }
 
-    /// Whether it takes a cgroup that is there and empty for its own, and gives its cpuset what it needs.
+    /// Returns whether it accepts an existing empty cgroup, and initializes its cpuset.
     pub fn fills_cgroups(&self) -> bool {
         self.annotations.contains_key(OWN_VERSION)
     }
 
-    /// Whether it goes on in a protected copy of itself unless it is executed as one.
+    /// Returns whether it re-executes itself from a protected copy, unless it is started as one.
     pub fn protects_itself(&self) -> bool {
         self.annotations.contains_key(OWN_VERSION)
     }
 
-    /// Whether it puts mounts that it is given in their places itself.
+    /// Returns whether it attaches given mounts itself.
     pub fn attaches_mounts(&self) -> bool {
         self.annotations.contains_key(OWN_MOUNTS)
     }
 
-    /// Whether it makes user namespaces, with id-mapped mounts for volumes.
+    /// Returns whether it supports user namespaces, with ID-mapped mounts for volumes.
     pub fn user_namespaces(&self) -> bool {
         let Some(linux) = &self.linux else {
             return false;
@@ -79,7 +78,7 @@ impl Features {
         namespaces && self.idmapped_mounts()
     }
 
-    /// Whether the ids of a mount can be mapped.
+    /// Returns whether it supports ID-mapped mounts.
     pub fn idmapped_mounts(&self) -> bool {
         self.linux
             .as_ref()
@@ -92,9 +91,9 @@ impl Features {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LinuxFeatures {
-    /// Namespaces it makes.
+    /// Supported namespaces.
     pub namespaces: Vec<String>,
-    /// Capabilities it knows.
+    /// Supported capabilities.
     pub capabilities: Vec<String>,
     /// Cgroup versions and managers.
     pub cgroup: Option<CgroupFeatures>,
@@ -112,7 +111,7 @@ pub struct LinuxFeatures {
     pub net_devices: Option<Availability>,
 }
 
-/// Cgroup versions and managers a runtime knows.
+/// Cgroup versions and managers that a runtime supports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CgroupFeatures {
@@ -128,57 +127,57 @@ pub struct CgroupFeatures {
     pub rdma: Option<bool>,
 }
 
-/// System call filters a runtime can load.
+/// Seccomp features of a runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SeccompFeatures {
-    /// Whether it can load any.
+    /// Whether filters are supported.
     pub enabled: Option<bool>,
-    /// Actions it knows.
+    /// Supported actions.
     pub actions: Vec<String>,
-    /// Comparisons it knows.
+    /// Supported comparisons.
     pub operators: Vec<String>,
-    /// Architectures it knows.
+    /// Supported architectures.
     pub archs: Vec<String>,
-    /// Flags it has heard of.
+    /// Known flags.
     pub known_flags: Vec<String>,
-    /// Flags which work here.
+    /// Flags that work on this machine.
     pub supported_flags: Vec<String>,
 }
 
-/// Whether one thing is built in.
+/// Whether a feature is built in.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Availability {
-    /// The answer.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
 }
 
-/// Cache and memory bandwidth allocation a runtime can do.
+/// Cache and memory bandwidth features of a runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IntelRdtFeatures {
     /// Whether it is built in.
     pub enabled: Option<bool>,
-    /// Whether whole schemata can be given.
+    /// Whether complete schemata can be set.
     pub schemata: Option<bool>,
-    /// Whether monitoring groups can be made.
+    /// Whether monitoring groups are supported.
     pub monitoring: Option<bool>,
 }
 
-/// Extensions of mounts a runtime knows.
+/// Mount extensions that a runtime supports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MountExtensions {
-    /// Mapping the ids of a mount.
+    /// ID-mapped mounts.
     pub idmap: IdmapFeature,
 }
 
-/// Whether ids of mounts can be mapped.
+/// Whether ID-mapped mounts are supported.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IdmapFeature {
-    /// The answer.
+    /// Whether it is enabled.
     pub enabled: Option<bool>,
 }
 

@@ -1,7 +1,7 @@
 //! The OCI runtime specification as slim serde types: `config.json` and the `features` document.
 //!
-//! Only what Linux containers use is here, every field is public, and empty fields are left out of
-//! the JSON. Fields this crate does not know are ignored when a document is read.
+//! The types contain only what Linux containers use. Every field is public, empty fields are omitted from the JSON, and
+//! unknown fields are ignored when a document is read.
 
 mod device;
 mod features;

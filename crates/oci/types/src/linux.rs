@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Device, Profile, Resources};
 
-/// What is particular to Linux.
+/// Linux-specific configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Linux {
@@ -16,19 +16,19 @@ pub struct Linux {
     /// Group ids of a new user namespace.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gid_mappings: Vec<IdMapping>,
-    /// Kernel settings, by dotted name.
+    /// Kernel parameters, by dotted name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub sysctl: BTreeMap<String, String>,
-    /// Limits.
+    /// Resource limits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
     /// Cgroup: a path, or `slice:prefix:name` for the systemd driver.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cgroups_path: String,
-    /// Namespaces made or joined; those not listed are the runtime's own.
+    /// Namespaces to create or join; the container shares those not listed with the runtime.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<Namespace>,
-    /// Device nodes made beyond the default ones.
+    /// Device nodes created beyond the default ones.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<Device>,
     /// Network devices moved into the container, by their name on the node.
@@ -52,7 +52,7 @@ pub struct Linux {
     /// Cache and memory bandwidth allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub intel_rdt: Option<IntelRdt>,
-    /// Where the process's memory is taken from.
+    /// NUMA memory policy of the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_policy: Option<MemoryPolicy>,
     /// Execution domain.
@@ -63,23 +63,23 @@ pub struct Linux {
     pub time_offsets: BTreeMap<String, TimeOffset>,
 }
 
-/// A range of ids in a container and on the host.
+/// A range of IDs in a container and on the host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdMapping {
-    /// First id in the container.
+    /// First ID in the container.
     #[serde(rename = "containerID")]
     pub container_id: u32,
-    /// First id on the host.
+    /// First ID on the host.
     #[serde(rename = "hostID")]
     pub host_id: u32,
-    /// Number of ids.
+    /// Number of IDs.
     pub size: u32,
 }
 
-/// A namespace made, or joined if a path is given.
+/// A namespace to create, or to join if a path is given.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Namespace {
-    /// Which kind.
+    /// The kind of the namespace.
     #[serde(rename = "type")]
     pub kind: NamespaceKind,
     /// File of the namespace to join.
@@ -109,7 +109,7 @@ pub enum NamespaceKind {
     Time,
 }
 
-/// What becomes of a network device moved into the container.
+/// Settings of a network device moved into the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetDevice {
@@ -134,31 +134,31 @@ pub struct IntelRdt {
     /// Share of the memory bandwidth.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mem_bw_schema: String,
-    /// Whether a monitoring group is made.
+    /// Whether a monitoring group is created.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub enable_monitoring: bool,
 }
 
-/// Where memory is taken from, as `set_mempolicy(2)`.
+/// NUMA memory policy, see `set_mempolicy(2)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct MemoryPolicy {
-    /// The mode, as `MPOL_BIND`.
+    /// The mode, such as `MPOL_BIND`.
     pub mode: String,
-    /// Memory nodes, as `0-1`.
+    /// Memory nodes, such as `0-1`.
     pub nodes: String,
-    /// Flags, as `MPOL_F_STATIC_NODES`.
+    /// Flags, such as `MPOL_F_STATIC_NODES`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
 }
 
-/// Execution domain, as `personality(2)`.
+/// Execution domain, see `personality(2)`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Personality {
     /// `LINUX` or `LINUX32`.
     pub domain: String,
-    /// Flags; none is defined so far.
+    /// Flags; none are defined so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
 }

@@ -1,8 +1,8 @@
-//! `process`: what is executed, and with which rights.
+//! `process`: the program to execute, and its privileges.
 
 use serde::{Deserialize, Serialize};
 
-/// The container's process, or one executed beside it.
+/// The container's process, or another one executed in the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Process {
@@ -28,7 +28,7 @@ pub struct Process {
     /// Resource limits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rlimits: Vec<Rlimit>,
-    /// Whether `execve` may never add rights.
+    /// Whether `execve` may never add privileges.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub no_new_privileges: bool,
     /// AppArmor profile.
@@ -80,16 +80,16 @@ pub struct User {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// Upper bound.
+    /// Upper bound of all sets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bounding: Vec<String>,
-    /// In force.
+    /// Currently effective.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effective: Vec<String>,
-    /// Kept over `execve` for files which inherit.
+    /// Kept over `execve` for files with inheritable capabilities.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub inheritable: Vec<String>,
-    /// May be put in force.
+    /// May become effective.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub permitted: Vec<String>,
     /// Kept over `execve` of an unprivileged user.
@@ -145,12 +145,12 @@ pub const CAPABILITIES: [&str; 41] = [
 /// One resource limit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rlimit {
-    /// Name, as `RLIMIT_NOFILE`.
+    /// Name, such as `RLIMIT_NOFILE`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Ceiling of the soft limit.
+    /// Hard limit.
     pub hard: u64,
-    /// Limit in force.
+    /// Soft limit.
     pub soft: u64,
 }
 
@@ -158,7 +158,7 @@ pub struct Rlimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Scheduler {
-    /// Policy, as `SCHED_OTHER`.
+    /// Policy, such as `SCHED_OTHER`.
     pub policy: String,
     /// Nice value.
     #[serde(skip_serializing_if = "is_zero_i32")]
@@ -166,7 +166,7 @@ pub struct Scheduler {
     /// Priority of the real-time policies.
     #[serde(skip_serializing_if = "is_zero_i32")]
     pub priority: i32,
-    /// Flags, as `SCHED_FLAG_RESET_ON_FORK`.
+    /// Flags, such as `SCHED_FLAG_RESET_ON_FORK`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
     /// Runtime of the deadline policy, in nanoseconds.
@@ -184,7 +184,7 @@ pub struct Scheduler {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IoPriority {
-    /// Class, as `IOPRIO_CLASS_BE`.
+    /// Class, such as `IOPRIO_CLASS_BE`.
     pub class: String,
     /// Priority within the class.
     pub priority: i32,
@@ -194,10 +194,10 @@ pub struct IoPriority {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CpuAffinity {
-    /// Before it enters the container's cgroup.
+    /// Before the process enters the container's cgroup.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub initial: String,
-    /// After it entered.
+    /// After the process entered it.
     #[serde(rename = "final", skip_serializing_if = "String::is_empty")]
     pub last: String,
 }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::DeviceKind;
 
-/// Limits of a container.
+/// Resource limits of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Resources {
-    /// Device access, the last rule that fits decides.
+    /// Device access; the last matching rule decides.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceRule>,
     /// Memory.
@@ -34,7 +34,7 @@ pub struct Resources {
     /// RDMA, per device.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rdma: BTreeMap<String, Rdma>,
-    /// cgroup v2 files written as they are.
+    /// Cgroup v2 files, written unchanged.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unified: BTreeMap<String, String>,
 }
@@ -43,7 +43,7 @@ pub struct Resources {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceRule {
-    /// Whether access is given or refused.
+    /// Whether access is allowed or denied.
     pub allow: bool,
     /// Kind of device; all if absent.
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -81,13 +81,13 @@ pub struct Memory {
     /// Inclination to swap, 0 to 100 (cgroup v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swappiness: Option<u64>,
-    /// Whether processes wait rather than being killed (cgroup v1).
+    /// Whether processes wait instead of being killed (cgroup v1).
     #[serde(rename = "disableOOMKiller", skip_serializing_if = "Option::is_none")]
     pub disable_oom_killer: Option<bool>,
-    /// Whether children are charged here too (cgroup v1).
+    /// Whether child cgroups are charged here too (cgroup v1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub use_hierarchy: Option<bool>,
-    /// Whether an update below what is in use is refused.
+    /// Whether an update below the current usage is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub check_before_update: Option<bool>,
 }
@@ -102,7 +102,7 @@ pub struct Cpu {
     /// Microseconds of CPU time in each period; -1 is no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quota: Option<i64>,
-    /// Microseconds that may be saved up over periods.
+    /// Microseconds of unused quota that may be saved up over periods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u64>,
     /// Length of a period in microseconds.
@@ -114,10 +114,10 @@ pub struct Cpu {
     /// Length of a period of real-time scheduling.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub realtime_period: Option<u64>,
-    /// CPUs, as `0-3,7`.
+    /// CPUs, such as `0-3,7`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub cpus: String,
-    /// Memory nodes, as `0-1`.
+    /// Memory nodes, such as `0-1`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub mems: String,
     /// 1 if the group runs only when nothing else does.
@@ -129,7 +129,7 @@ pub struct Cpu {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pids {
-    /// The limit; -1 is none.
+    /// The limit; -1 for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<i64>,
 }
@@ -199,7 +199,7 @@ pub struct Throttle {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HugepageLimit {
-    /// The size, as `2MB` or `1GB`.
+    /// The size, such as `2MB` or `1GB`.
     pub page_size: String,
     /// Limit in bytes.
     pub limit: u64,
@@ -209,7 +209,7 @@ pub struct HugepageLimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NetworkClass {
-    /// Class of the packets sent.
+    /// Class of sent packets.
     #[serde(rename = "classID", skip_serializing_if = "Option::is_none")]
     pub class_id: Option<u32>,
     /// Priorities per interface.
@@ -231,10 +231,10 @@ pub struct InterfacePriority {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rdma {
-    /// Handles opened.
+    /// Limit of handles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hca_handles: Option<u32>,
-    /// Objects made.
+    /// Limit of objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hca_objects: Option<u32>,
 }

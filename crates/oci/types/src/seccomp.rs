@@ -5,24 +5,24 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A filter as a document has it: hundreds of names, of which only who has not met that text before makes
-/// a [`Seccomp`].
+/// A filter as JSON text. It contains hundreds of names, so only a reader that has not seen the text before parses it
+/// to a [`Seccomp`].
 #[derive(Debug, Clone)]
 pub struct Profile(Arc<RawValue>);
 
 impl Profile {
-    /// The document of a filter.
+    /// Serializes a filter.
     pub fn new(profile: &Seccomp) -> serde_json::Result<Self> {
         Ok(Self(serde_json::value::to_raw_value(profile)?.into()))
     }
 
-    /// Its JSON, which need be no filter.
+    /// Returns the JSON text, which may not be a valid filter.
     #[must_use]
     pub fn text(&self) -> &str {
         self.0.get()
     }
 
-    /// What it says.
+    /// Parses the text.
     pub fn understood(&self) -> serde_json::Result<Seccomp> {
         serde_json::from_str(self.text())
     }
@@ -51,26 +51,26 @@ impl<'de> Deserialize<'de> for Profile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Seccomp {
-    /// What happens to calls no rule speaks of.
+    /// The action for calls without a rule.
     pub default_action: SeccompAction,
-    /// The error given when the default action is an error.
+    /// The error number for a default action that returns an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_errno_ret: Option<u32>,
-    /// Architectures filtered, as `SCMP_ARCH_X86_64`; the native one if empty.
+    /// Architectures to filter, such as `SCMP_ARCH_X86_64`; the native one if empty.
     #[serde(
         default,
         deserialize_with = "null_as_empty",
         skip_serializing_if = "Vec::is_empty"
     )]
     pub architectures: Vec<String>,
-    /// Flags of `seccomp(2)`, as `SECCOMP_FILTER_FLAG_LOG`. Runtimes choose some where nothing is said
-    /// of them; none are asked for by an empty list.
+    /// Flags of `seccomp(2)`, such as `SECCOMP_FILTER_FLAG_LOG`. If absent, runtimes choose some; an empty list means
+    /// no flags.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<String>>,
-    /// Socket of the agent that answers notified calls.
+    /// Socket of the agent that handles notifications.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub listener_path: String,
-    /// What is told to that agent.
+    /// Metadata for that agent.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub listener_metadata: String,
     /// The rules.
@@ -82,15 +82,15 @@ pub struct Seccomp {
     pub syscalls: Vec<SeccompRule>,
 }
 
-/// What happens to a set of system calls.
+/// The action for a set of system calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeccompRule {
-    /// Names of the calls; those the kernel does not know are passed over.
+    /// Names of the calls; unknown names are ignored.
     pub names: Vec<String>,
-    /// What happens.
+    /// The action.
     pub action: SeccompAction,
-    /// The error given when the action is an error.
+    /// The error number for an action that returns an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errno_ret: Option<u32>,
     /// Conditions that must all hold.
@@ -106,27 +106,27 @@ pub struct SeccompRule {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeccompArg {
-    /// Which argument, from 0.
+    /// Index of the argument, from 0.
     pub index: u32,
-    /// What it is compared with; the mask of a masked comparison.
+    /// The value to compare with; the mask of a masked comparison.
     pub value: u64,
-    /// What a masked argument is compared with.
+    /// The value that a masked argument is compared with.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub value_two: u64,
-    /// How it is compared.
+    /// The comparison.
     pub op: SeccompOperator,
 }
 
-/// What the kernel does with a filtered call.
+/// The action of the kernel for a filtered call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SeccompAction {
-    /// Ends the thread (older name).
+    /// Kills the thread (older name).
     #[serde(rename = "SCMP_ACT_KILL")]
     Kill,
-    /// Ends the process.
+    /// Kills the process.
     #[serde(rename = "SCMP_ACT_KILL_PROCESS")]
     KillProcess,
-    /// Ends the thread.
+    /// Kills the thread.
     #[serde(rename = "SCMP_ACT_KILL_THREAD")]
     KillThread,
     /// Sends SIGSYS.
@@ -135,21 +135,21 @@ pub enum SeccompAction {
     /// Fails the call.
     #[serde(rename = "SCMP_ACT_ERRNO")]
     Errno,
-    /// Asks a tracer.
+    /// Notifies a tracer.
     #[serde(rename = "SCMP_ACT_TRACE")]
     Trace,
-    /// Lets it happen.
+    /// Allows the call.
     #[serde(rename = "SCMP_ACT_ALLOW")]
     Allow,
-    /// Lets it happen and logs it.
+    /// Allows the call and logs it.
     #[serde(rename = "SCMP_ACT_LOG")]
     Log,
-    /// Asks an agent over a socket.
+    /// Notifies an agent over a socket.
     #[serde(rename = "SCMP_ACT_NOTIFY")]
     Notify,
 }
 
-/// How an argument is compared.
+/// The comparison of an argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SeccompOperator {
     /// Not equal.
@@ -175,7 +175,7 @@ pub enum SeccompOperator {
     MaskedEqual,
 }
 
-/// Profiles written by Go programs say `null` for an empty list.
+/// Reads `null` as an empty list, because Go programs write it so.
 fn null_as_empty<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,

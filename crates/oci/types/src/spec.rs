@@ -10,9 +10,9 @@ use super::{IdMapping, Linux, Process};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Spec {
-    /// Version of the specification the document follows.
+    /// Version of the specification.
     pub oci_version: String,
-    /// The process to run; a spec used only to make namespaces may lack it.
+    /// The process to run; it may be absent in a spec used only to create namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
     /// The root filesystem.
@@ -27,28 +27,28 @@ pub struct Spec {
     /// Mounts, made in this order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mounts: Vec<Mount>,
-    /// Programs run at points of the container's life.
+    /// Programs run at points of the container's lifecycle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
     /// Free-form metadata.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// What is particular to Linux.
+    /// Linux-specific configuration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub linux: Option<Linux>,
 }
 
 impl Spec {
-    /// Whether the runtime has something to do when the container starts or is deleted, beyond
-    /// letting its process go and forgetting it: hooks to run, a resource class to remove.
+    /// Returns whether the runtime must run code at the container's start or deletion, beyond releasing its process and
+    /// removing its state: hooks to run, a resource class to remove.
     pub fn needs_runtime_after_creation(&self) -> bool {
         let late = |hooks: &Hooks| !hooks.poststart.is_empty() || !hooks.poststop.is_empty();
         let class = self.linux.as_ref().is_some_and(|it| it.intel_rdt.is_some());
         class || self.hooks.as_ref().is_some_and(late)
     }
 
-    /// The version written into specs made here. Everything used beyond it is optional and
-    /// ignored by runtimes which do not know it.
+    /// The version written into specs created here. All newer features used are optional, and ignored by runtimes that
+    /// do not know them.
     pub const VERSION: &'static str = "1.0.2";
 }
 
@@ -72,31 +72,31 @@ pub struct Mount {
     /// Filesystem type; `bind` for bind mounts.
     #[serde(rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Device name, or the path bound.
+    /// Device name, or the source path of a bind mount.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// Options as `mount(8)` writes them.
+    /// Options in the format of `mount(8)`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// User ids mapped on this mount.
+    /// User ID mapping of this mount.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub uid_mappings: Vec<IdMapping>,
-    /// Group ids mapped on this mount.
+    /// Group ID mapping of this mount.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gid_mappings: Vec<IdMapping>,
 }
 
-/// Programs run at points of the container's life.
+/// Programs run at points of the container's lifecycle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Hooks {
-    /// After the namespaces are made, before the process starts (older form of `createRuntime`).
+    /// After the namespaces are created, before the process starts (older form of `createRuntime`).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub prestart: Vec<Hook>,
-    /// After the namespaces are made, in the runtime's namespaces.
+    /// After the namespaces are created, in the runtime's namespaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub create_runtime: Vec<Hook>,
-    /// After the namespaces are made, in the container's namespaces.
+    /// After the namespaces are created, in the container's namespaces.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub create_container: Vec<Hook>,
     /// Right before the process is executed.
@@ -143,7 +143,7 @@ mod tests {
         );
     }
 
-    /// The document follows the example of the specification, shortened.
+    /// The document is a shortened version of the specification's example.
     #[test]
     fn a_full_document_survives_reading_and_writing() {
         let text = r#"{

@@ -6,25 +6,25 @@ use crate::Error;
 /// CPU time of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuStats {
-    /// All of it, in nanoseconds.
+    /// Total CPU time, in nanoseconds.
     pub usage_ns: u64,
-    /// Outside of the kernel, in nanoseconds.
+    /// CPU time in user mode, in nanoseconds.
     pub user_ns: u64,
-    /// In the kernel, in nanoseconds.
+    /// CPU time in the kernel, in nanoseconds.
     pub system_ns: u64,
-    /// Periods of the bandwidth limit in which something ran.
+    /// Periods of the bandwidth limit in which a process ran.
     pub periods: u64,
-    /// Those in which the limit was reached.
+    /// Periods in which the limit was reached.
     pub throttled_periods: u64,
     /// Time spent waiting for the next period, in nanoseconds.
     pub throttled_ns: u64,
-    /// Periods in which more than the limit was used, as saved up before.
+    /// Periods in which saved up time was used beyond the limit.
     pub bursts: u64,
-    /// CPU time used beyond the limit in them, in nanoseconds.
+    /// CPU time used beyond the limit in those periods, in nanoseconds.
     pub burst_ns: u64,
 }
 
-/// Reads all of it.
+/// Reads all values.
 pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<CpuStats>, Error> {
     let Some(mut stats) = usage(files, buffer)? else {
         return Ok(None);
@@ -39,7 +39,7 @@ pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<Cpu
     Ok(Some(stats))
 }
 
-/// Reads how much was used; the rest only where it is in the same file.
+/// Reads the used time; the other values only if they are in the same file.
 pub(super) fn usage(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<CpuStats>, Error> {
     if files.is_v2() {
         let text = files.text(Name::CpuStat, buffer)?;

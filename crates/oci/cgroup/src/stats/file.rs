@@ -1,8 +1,8 @@
-//! Files of the kernel that are read anew each time.
+//! Kernel files that are opened again for each read.
 //!
-//! None stays open: the kernel keeps a buffer of a page for each that is open and was read, of which a pod had a
-//! dozen with version 1 and twenty with version 2. To open a pod's again costs 20 µs, once in the seconds between two
-//! readings; a third less by their directory, which is found once a reading.
+//! No file stays open: the kernel keeps a buffer of one page for each open file that was read. A pod had a dozen of
+//! them with version 1 and twenty with version 2. Opening a pod's files again costs 20 µs, once in the seconds between
+//! two reads. Opening them relative to their directory, which is found once per read, takes a third less.
 
 use std::fs::File;
 use std::io;
@@ -15,13 +15,13 @@ use rustix::io::{Errno, pread};
 
 use crate::{Cgroup, Error};
 
-/// No file of numbers is larger.
+/// No statistics file is larger.
 const MAX: usize = 1 << 20;
 
-/// Most files have a line, the largest of the usual ones not two kilobytes.
+/// Most files have one line; the largest of the usual ones is below two kilobytes.
 const USUAL: usize = 4 << 10;
 
-/// A file of numbers, under its names in both versions.
+/// A statistics file, with its names in both versions.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Name {
     CpuUsage,
@@ -46,11 +46,11 @@ pub(super) enum Name {
     IoPressure,
 }
 
-/// How many names there are.
+/// The number of names.
 const NAMES: usize = Name::IoPressure as usize + 1;
 
 impl Name {
-    /// The controller and the file in a hierarchy of version 1, if version 1 has it.
+    /// Returns the controller and the file name in version 1, if it exists there.
     fn v1(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Self::CpuUsage => ("cpuacct", "cpuacct.usage"),
@@ -69,14 +69,14 @@ impl Name {
             Self::PidsLimit => ("pids", "pids.max"),
             Self::IoBytes => ("blkio", "blkio.throttle.io_service_bytes_recursive"),
             Self::IoOperations => ("blkio", "blkio.throttle.io_serviced_recursive"),
-            // Swap is told by memory.stat; pressure is not kept for cgroups of version 1.
+            // memory.stat contains swap; version 1 has no pressure per cgroup.
             Self::SwapUsage | Self::CpuPressure | Self::MemoryPressure | Self::IoPressure => {
                 return None;
             }
         })
     }
 
-    /// The file in a cgroup of version 2, if version 2 has it.
+    /// Returns the file name in version 2, if it exists there.
     fn v2(self) -> Option<&'static str> {
         Some(match self {
             Self::CpuStat => "cpu.stat",
@@ -93,7 +93,7 @@ impl Name {
             Self::CpuPressure => "cpu.pressure",
             Self::MemoryPressure => "memory.pressure",
             Self::IoPressure => "io.pressure",
-            // cpu.stat, memory.stat, memory.events and io.stat have these, too.
+            // cpu.stat, memory.stat, memory.events and io.stat contain these too.
             Self::CpuUsage
             | Self::CpuUser
             | Self::CpuSystem
@@ -104,13 +104,13 @@ impl Name {
     }
 }
 
-/// What is known of a file, once somebody has asked for it.
+/// The known state of a file, after its first read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Slot {
     #[default]
     Unknown,
     Absent,
-    /// It was there: where it no longer is, its cgroup is gone.
+    /// It existed: if it is missing later, its cgroup is gone.
     Present,
 }
 
@@ -119,12 +119,12 @@ pub(super) enum Slot {
 pub(super) struct Files {
     cgroup: Cgroup,
     slots: [Slot; NAMES],
-    /// By controller, during a reading.
+    /// Open directories by controller, during a read.
     directories: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Files {
-    /// Of none is known yet whether it is there.
+    /// Creates the files of a cgroup; their state is unknown.
     pub(super) fn of(cgroup: &Cgroup) -> Self {
         Self {
             cgroup: cgroup.clone(),
@@ -141,7 +141,7 @@ impl Files {
         self.cgroup.hierarchies().is_v2()
     }
 
-    /// All of a file; none if it is not there.
+    /// Returns the content of a file; `None` if it does not exist.
     pub(super) fn text<'a>(
         &mut self,
         name: Name,
@@ -172,7 +172,7 @@ impl Files {
         Ok(text)
     }
 
-    /// The cgroup in the hierarchy of a controller, if there is one.
+    /// Returns the cgroup's directory in the hierarchy of a controller, if there is one.
     fn directory(&mut self, controller: &'static str) -> io::Result<Option<BorrowedFd<'_>>> {
         let known = self
             .directories
@@ -192,17 +192,17 @@ impl Files {
         Ok(Some(self.directories[at].1.as_fd()))
     }
 
-    /// Lets go of what a reading has opened.
+    /// Closes the directories that a read has opened.
     pub(super) fn close(&mut self) {
         self.directories = Vec::new();
     }
 
-    /// A file that holds a single number: 0 if it is not there, the largest one for `max`.
+    /// Returns the value of a file with a single number: 0 if it does not exist, the largest number for `max`.
     pub(super) fn number(&mut self, name: Name, buffer: &mut Vec<u8>) -> Result<u64, Error> {
         Ok(self.optional_number(name, buffer)?.unwrap_or_default())
     }
 
-    /// The same; none if it is not there.
+    /// Returns the value of a file with a single number; `None` if it does not exist.
     pub(super) fn optional_number(
         &mut self,
         name: Name,
@@ -214,7 +214,7 @@ impl Files {
 }
 
 impl Slot {
-    /// All of a file that was opened, none if it is not there, and what is known of it by then.
+    /// Returns the content of an opened file, `None` if it does not exist, and the new state of the file.
     pub(super) fn text(
         self,
         opened: io::Result<File>,
@@ -232,13 +232,14 @@ impl Slot {
     }
 }
 
-/// Opens a file of a cgroup to be read.
+/// Opens a file of a cgroup for reading.
 fn open_in(directory: BorrowedFd<'_>, name: &str) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     Ok(openat(directory, name, flags, Mode::empty())?.into())
 }
 
-/// Files of pressure are there but closed where the kernel does not keep the numbers.
+/// Returns whether the error means that a file is absent. Pressure files exist but fail if the kernel does not keep the
+/// values.
 fn means_absent(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::EOPNOTSUPP)
 }
@@ -252,8 +253,8 @@ fn read(file: &File, buffer: &mut Vec<u8>) -> Result<(), Errno> {
             Err(Errno::INTR) => continue,
             read => read?,
         };
-        // Each of these files is one record to the kernel, which hands out all that there is
-        // room for: less than that is the end, and asking again would cost as much once more.
+        // The kernel returns each of these files as one record, as much as fits. A short read is the end, and another
+        // read would cost as much again.
         if read < room {
             return Ok(());
         }
@@ -264,7 +265,7 @@ fn read(file: &File, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     }
 }
 
-/// The number at the beginning of a text; the largest one for `max`, 0 for anything else.
+/// Returns the number at the start of a text; the largest one for `max`, 0 for anything else.
 pub(super) fn single(text: &[u8]) -> u64 {
     if text.starts_with(b"max") {
         return u64::MAX;
@@ -277,7 +278,7 @@ pub(super) fn single(text: &[u8]) -> u64 {
     })
 }
 
-/// The lines of `name number`, read in one go.
+/// Parses lines of `name number`.
 pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = (&[u8], u64)> {
     let lines = text.split(|byte| *byte == b'\n');
     lines.filter_map(|line| {

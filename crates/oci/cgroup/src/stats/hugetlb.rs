@@ -8,11 +8,11 @@ use crate::{Cgroup, Error};
 /// Huge pages of one size.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HugetlbStats {
-    /// The size, as `2MB`.
+    /// The size, such as `2MB`.
     pub page_size: String,
     /// Bytes in use.
     pub usage: u64,
-    /// The most bytes in use at a time, where the kernel remembers it: with version 1 only.
+    /// The highest usage in bytes, if the kernel records it: with version 1 only.
     pub peak: Option<u64>,
 }
 
@@ -23,14 +23,14 @@ struct Size {
     peak: Slot,
 }
 
-/// The files of each size, found out at the first reading.
+/// The files of each size, determined at the first read.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     sizes: Option<Vec<Size>>,
 }
 
 impl Reader {
-    /// Reads all sizes that the kernel has.
+    /// Reads all sizes of the kernel.
     pub(super) fn read(
         &mut self,
         cgroup: &Cgroup,

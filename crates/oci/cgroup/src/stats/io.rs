@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::file::{Files, Name};
 use crate::Error;
 
-/// What a cgroup did with one block device.
+/// I/O of a cgroup on one block device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceStats {
     /// Major number.
@@ -22,7 +22,7 @@ pub struct DeviceStats {
     pub writes: u64,
 }
 
-/// Reads them.
+/// Reads the statistics of all devices.
 pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Vec<DeviceStats>, Error> {
     let mut devices = Devices::default();
     let v2 = files.is_v2();
@@ -60,7 +60,7 @@ impl Devices {
     }
 }
 
-/// `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`.
+/// Parses `8:0 rbytes=1 wbytes=2 rios=3 wios=4 …`.
 fn parse_v2(text: &str, devices: &mut Devices) {
     for line in text.lines() {
         let mut words = line.split_whitespace();
@@ -80,7 +80,7 @@ fn parse_v2(text: &str, devices: &mut Devices) {
     }
 }
 
-/// `8:0 Read 1`, one line for each kind of access, and a total without a device.
+/// Parses `8:0 Read 1`, one line per kind of access, and a total without a device.
 fn parse_v1(
     text: &str,
     devices: &mut Devices,

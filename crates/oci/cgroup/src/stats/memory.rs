@@ -1,19 +1,19 @@
-//! Memory, swap, and what was killed for want of them.
+//! Memory, swap, and OOM kills.
 
 use super::file::{Files, Name, fields};
 use crate::Error;
 
-/// Version 1 has no word for "no limit": it is the largest number of whole pages.
+/// The value for no limit in version 1 is the largest number of whole pages.
 const UNLIMITED_V1: u64 = 1 << 62;
 
 /// Memory of a cgroup, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryStats {
-    /// All that is charged, caches included.
+    /// All charged memory, including caches.
     pub usage: u64,
-    /// What would not go away under pressure: all but the inactive part of the file cache.
+    /// Memory that cannot be reclaimed easily: all but the inactive part of the file cache.
     pub working_set: u64,
-    /// The limit of this very cgroup, if it has one.
+    /// The limit of this cgroup itself, if it has one.
     pub limit: Option<u64>,
     /// Anonymous memory.
     pub rss: u64,
@@ -25,43 +25,43 @@ pub struct MemoryStats {
     pub inactive_file: u64,
     /// Active part of the file cache.
     pub active_file: u64,
-    /// Memory of the kernel on the cgroup's account.
+    /// Kernel memory charged to the cgroup.
     pub kernel: u64,
-    /// Highest usage so far, where the kernel keeps it.
+    /// Highest usage so far, if the kernel records it.
     pub peak: Option<u64>,
     /// Times the limit was hit.
     pub failures: u64,
-    /// Page faults, here and below.
+    /// Page faults, including child cgroups.
     pub page_faults: u64,
-    /// Page faults that had to read from a device, here and below.
+    /// Page faults that had to read from a device, including child cgroups.
     pub major_page_faults: u64,
-    /// Page faults in this very cgroup. Version 2 does not tell them apart.
+    /// Page faults in this cgroup only. Version 2 does not count them separately.
     pub own_page_faults: u64,
-    /// Those that had to read from a device.
+    /// Page faults in this cgroup only that had to read from a device.
     pub own_major_page_faults: u64,
-    /// Swap in use, where it is accounted for.
+    /// Swap in use, if it is accounted for.
     pub swap_usage: Option<u64>,
     /// Limit of swap alone, if there is one.
     pub swap_limit: Option<u64>,
 }
 
 impl MemoryStats {
-    /// What may still be used, if there is a limit.
+    /// Returns the remaining memory, if there is a limit.
     pub fn available(&self) -> Option<u64> {
         Some(self.limit?.saturating_sub(self.working_set))
     }
 }
 
-/// How often memory ran out.
+/// Counts of out-of-memory events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct OomCounts {
     /// Times the limit was reached and nothing could be freed (version 2 only).
     pub oom: u64,
-    /// Processes killed for it, in this cgroup and (version 2) below.
+    /// Processes killed because of it, in this cgroup and (version 2) below.
     pub kills: u64,
 }
 
-/// Reads all of it.
+/// Reads all values.
 pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<MemoryStats>, Error> {
     let Some(mut stats) = usual(files, buffer)? else {
         return Ok(None);
@@ -77,7 +77,7 @@ pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<Mem
     Ok(Some(stats))
 }
 
-/// Reads all but the peak, how often the limit was hit and, with version 1, the kernel's part.
+/// Reads all values except the peak, the limit hits and, with version 1, the kernel memory.
 pub(super) fn usual(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<MemoryStats>, Error> {
     let Some(usage) = files.optional_number(Name::MemoryUsage, buffer)? else {
         return Ok(None);
@@ -104,7 +104,7 @@ pub(super) fn usual(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<Me
     Ok(Some(stats))
 }
 
-/// Reads how often memory ran out.
+/// Reads the counts of out-of-memory events.
 pub(super) fn oom(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<OomCounts>, Error> {
     let text = files.text(Name::MemoryEvents, buffer)?;
     Ok(text.map(|text| OomCounts {
@@ -113,7 +113,7 @@ pub(super) fn oom(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<OomC
     }))
 }
 
-/// The number after a name; 0 if the kernel does not have it.
+/// Returns the number after a name; 0 if it is missing.
 fn field(text: &[u8], name: &[u8]) -> u64 {
     let found = fields(text).find(|(of, _)| *of == name);
     found.map_or(0, |(_, number)| number)
@@ -121,7 +121,7 @@ fn field(text: &[u8], name: &[u8]) -> u64 {
 
 fn from_v2(text: &[u8]) -> MemoryStats {
     let mut stats = MemoryStats::default();
-    // Older kernels have no sum of what they use themselves.
+    // Older kernels have no total of their own memory.
     let (mut kernel, mut stack, mut slab) = (None, 0, 0);
     for (name, number) in fields(text) {
         match name {
@@ -144,7 +144,7 @@ fn from_v2(text: &[u8]) -> MemoryStats {
     stats
 }
 
-/// The fields with `total_` count what lies below too.
+/// Fields with `total_` include child cgroups.
 fn from_v1(text: &[u8]) -> MemoryStats {
     let mut stats = MemoryStats::default();
     for (name, number) in fields(text) {
@@ -158,7 +158,7 @@ fn from_v1(text: &[u8]) -> MemoryStats {
             b"pgmajfault" => stats.own_major_page_faults = number,
             b"total_pgfault" => stats.page_faults = number,
             b"total_pgmajfault" => stats.major_page_faults = number,
-            // Only there where swap is accounted for.
+            // Only present if swap is accounted for.
             b"total_swap" => stats.swap_usage = Some(number),
             _ => {}
         }

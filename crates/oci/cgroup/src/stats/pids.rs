@@ -6,13 +6,13 @@ use crate::Error;
 /// Processes and threads of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PidsStats {
-    /// How many there are.
+    /// The number of processes and threads.
     pub current: u64,
-    /// How many there may be, if that is limited.
+    /// The limit, if there is one.
     pub limit: Option<u64>,
 }
 
-/// Reads how many there are, and may be.
+/// Reads the number and the limit.
 pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<PidsStats>, Error> {
     let Some(current) = files.optional_number(Name::PidsCurrent, buffer)? else {
         return Ok(None);
@@ -24,7 +24,7 @@ pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<Pid
     }))
 }
 
-/// Reads how many there are alone.
+/// Reads only the number.
 pub(super) fn current(files: &mut Files, buffer: &mut Vec<u8>) -> Result<Option<u64>, Error> {
     files.optional_number(Name::PidsCurrent, buffer)
 }

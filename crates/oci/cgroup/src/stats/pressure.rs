@@ -3,7 +3,7 @@
 use super::file::{Files, Name};
 use crate::Error;
 
-/// Time lost waiting, for each resource that is watched.
+/// Time lost waiting, for each resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PressureStats {
     /// Waiting for a CPU.
@@ -17,13 +17,13 @@ pub struct PressureStats {
 /// Time lost waiting for one resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Pressure {
-    /// While something else could run.
+    /// At least one process was waiting.
     pub some: Stall,
-    /// While nothing could.
+    /// All processes were waiting.
     pub full: Stall,
 }
 
-/// Shares of time in per cent, and all of it.
+/// Shares of time in percent, and the total time.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Stall {
     /// Over the last 10 seconds.
@@ -32,11 +32,11 @@ pub struct Stall {
     pub avg60: f64,
     /// Over the last 5 minutes.
     pub avg300: f64,
-    /// Since the cgroup was made, in microseconds.
+    /// Since the cgroup was created, in microseconds.
     pub total_us: u64,
 }
 
-/// Reads them: nothing with version 1, which keeps no such numbers for a cgroup.
+/// Reads the pressure; empty with version 1, which has none per cgroup.
 pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<PressureStats, Error> {
     if !files.is_v2() {
         return Ok(PressureStats::default());
@@ -44,7 +44,7 @@ pub(super) fn read(files: &mut Files, buffer: &mut Vec<u8>) -> Result<PressureSt
     let mut one = |name| -> Result<Option<Pressure>, Error> {
         match files.text(name, buffer) {
             Ok(text) => Ok(text.map(|text| Pressure::parse(&String::from_utf8_lossy(text)))),
-            // Switched off for this kernel or this cgroup.
+            // Disabled for this kernel or this cgroup.
             Err(Error::Io { source, .. }) if source.raw_os_error() == Some(libc::EOPNOTSUPP) => {
                 Ok(None)
             }

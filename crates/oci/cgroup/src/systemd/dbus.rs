@@ -1,4 +1,4 @@
-//! A connection to a D-Bus peer or bus: log in, call, wait for the answer.
+//! A connection to a D-Bus peer or bus: authenticate, call, wait for the reply.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use super::message::{self, Body, Call, FIXED, Incoming};
 use crate::Error;
 
-/// Who is at the other end.
+/// The address of a peer.
 #[derive(Debug, Clone)]
 pub(super) enum Address {
-    /// The service itself.
+    /// The socket of the service itself.
     Peer(PathBuf),
-    /// A bus that passes messages on, and wants to be greeted.
+    /// The socket of a bus that forwards messages, and needs a `Hello`.
     Bus(PathBuf),
 }
 
-/// A connection over which one call at a time is made.
+/// A connection for one call at a time.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
@@ -28,7 +28,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects and logs in as the user of this process.
+    /// Connects and authenticates as the user of this process.
     pub(super) fn open(address: &Address, patience: Duration) -> Result<Self, Error> {
         let (Address::Peer(path) | Address::Bus(path)) = address;
         let stream = UnixStream::connect(path).map_err(Error::io("connecting to", path))?;
@@ -48,9 +48,9 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Calls a method and waits for its answer; what else comes meanwhile is dropped.
+    /// Calls a method and waits for its reply; other messages are dropped.
     ///
-    /// The answer's first value is given if it is a text.
+    /// Returns the first value of the reply if it is a string.
     pub(super) fn call(&mut self, call: &Call<'_>, body: &Body) -> Result<Option<String>, String> {
         self.serial += 1;
         let deadline = Instant::now() + self.patience;
@@ -72,16 +72,16 @@ impl Connection {
         }
     }
 
-    /// The `EXTERNAL` mechanism: the kernel tells the other side who we are.
+    /// Authenticates with the `EXTERNAL` mechanism: the kernel tells the peer our user ID.
     ///
-    /// That we begin is said at once, as systemd's own programs do. Where it would come with the first
-    /// call, systemd may read both by one reading, and then waits for more before it looks at the call.
-    /// In a user namespace our id is another than the one that the other side sees, who is asked to take that.
+    /// `BEGIN` is sent at once, as systemd's own programs do. If it came with the first call, systemd might read both
+    /// together, and then wait for more data before it handles the call. In a user namespace our user ID differs from
+    /// the one that the peer sees, so the peer is asked to use that one.
     fn log_in(&mut self) -> Result<(), String> {
         let deadline = Instant::now() + self.patience;
         if own_ids_are_the_nodes() {
             let uid = rustix::process::geteuid().as_raw().to_string();
-            // In hexadecimal; the code of a digit is 3 and the digit.
+            // In hexadecimal; the code of a digit is 3 followed by the digit.
             let hex: String = uid.chars().flat_map(|digit| ['3', digit]).collect();
             self.say(&format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n"))?;
         } else {
@@ -106,7 +106,7 @@ impl Connection {
         self.stream.write_all(text.as_bytes()).map_err(told)
     }
 
-    /// A line of the log-in.
+    /// Reads a line of the authentication.
     fn line(&mut self, deadline: Instant) -> Result<String, String> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
@@ -166,16 +166,15 @@ impl Connection {
     }
 }
 
-/// The number of the first user namespace's file (`PROC_USER_INIT_INO` of the kernel).
+/// The inode number of the initial user namespace (`PROC_USER_INIT_INO` of the kernel).
 const FIRST_USERS: u64 = 0xefff_fffd;
 
 fn own_ids_are_the_nodes() -> bool {
-    // Where that is not told there are no namespaces.
+    // Without this file the kernel has no user namespaces.
     rustix::fs::stat("/proc/self/ns/user").map_or(true, |look| look.st_ino == FIRST_USERS)
 }
 
-/// The sockets of an address as D-Bus writes it: `unix:path=…`, and more of the kind behind semicolons. Others are
-/// left out.
+/// Returns the sockets of a D-Bus address list: `unix:path=…`, separated by semicolons. Other transports are skipped.
 pub(super) fn addresses(text: &str) -> impl Iterator<Item = PathBuf> {
     text.split(';').filter_map(|one| {
         let mut pairs = one.strip_prefix("unix:")?.split(',');
@@ -184,7 +183,7 @@ pub(super) fn addresses(text: &str) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Without the `%` and two digits that stand for a byte.
+/// Decodes `%` and two digits, which stand for a byte.
 fn unescape(text: &str) -> Option<OsString> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Talks with a peer that plays systemd on its bus.
+//! Tests with a peer that acts as systemd on its bus.
 
 use std::io::BufRead;
 use std::io::BufReader;
@@ -20,7 +20,7 @@ const BUS: Call<'static> = Call {
     method: "",
 };
 
-/// A bus of the test's own, which checks every message it gets to the last byte.
+/// A bus of the test, which validates every message completely.
 struct Bus {
     _daemon: Killed,
     address: Address,
@@ -94,7 +94,7 @@ fn a_real_bus_answers() {
     orlop_testkit::assert_contains!(error, "nobody.here", "NameHasNoOwner");
 }
 
-/// A bus disconnects whoever sends a message that is not well formed.
+/// A bus disconnects a client that sends a malformed message.
 #[test]
 fn calls_to_systemd_are_well_formed() {
     let bus = Bus::start();
@@ -136,7 +136,7 @@ fn calls_to_systemd_are_well_formed() {
     }
 }
 
-/// Plays a peer that does what it is told.
+/// Runs a scripted peer.
 fn peer(
     path: &Path,
     play: impl FnOnce(UnixStream) + Send + 'static,
@@ -145,7 +145,7 @@ fn peer(
     std::thread::spawn(move || play(listener.accept().unwrap().0))
 }
 
-/// systemd waits for more where the first call comes with the end of the log-in.
+/// systemd waits for more data if the first call comes with the end of the authentication.
 #[test]
 fn the_login_is_over_before_the_first_call() {
     let dir = tempfile::tempdir().unwrap();
@@ -184,7 +184,7 @@ fn the_sockets_of_an_address_are_found() {
     }
 }
 
-/// Who is in a user namespace is somebody else to who is outside. This test is run there once more.
+/// A process in a user namespace has another user ID outside. This test runs itself again inside one.
 #[test]
 fn a_bus_takes_who_is_in_a_user_namespace_for_who_it_is() {
     if let Some(socket) = std::env::var_os("ORLOP_TEST_BUS") {
@@ -223,7 +223,7 @@ fn a_refused_login_and_a_silent_peer_are_errors() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("refuses");
     let refuses = peer(&path, |mut stream| {
-        // Who hangs up before it was asked is another matter.
+        // A peer that hangs up before it is asked is another case.
         let _ = stream.read(&mut [0; 256]).unwrap();
         stream.write_all(b"REJECTED EXTERNAL\r\n").unwrap();
     });

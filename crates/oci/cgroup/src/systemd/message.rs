@@ -1,4 +1,4 @@
-//! D-Bus messages: as much of the format as calls to systemd need, little-endian.
+//! D-Bus messages: the part of the format that calls to systemd need, little-endian.
 
 /// Message types of the specification.
 const CALL: u8 = 1;
@@ -20,7 +20,7 @@ pub(super) const MAX_MESSAGE: usize = 128 << 20;
 /// The fixed part of the header: everything up to the length of the field array.
 pub(super) const FIXED: usize = 16;
 
-/// Which method of which object.
+/// The method to call, and its object.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) destination: &'a str,
@@ -29,7 +29,7 @@ pub(super) struct Call<'a> {
     pub(super) method: &'a str,
 }
 
-/// Arguments on their way into a message.
+/// Arguments that are being encoded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Body {
     signature: &'static str,
@@ -37,7 +37,7 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// An empty body that is to hold values of these types.
+    /// Returns an empty body for values of these types.
     pub(super) fn new(signature: &'static str) -> Self {
         Self {
             signature,
@@ -69,7 +69,7 @@ impl Body {
         self.u32(u32::from(value));
     }
 
-    /// A string or the path of an object.
+    /// Appends a string or an object path.
     pub(super) fn text(&mut self, value: &str) {
         self.u32(value.len() as u32);
         self.bytes.extend(value.as_bytes());
@@ -82,11 +82,11 @@ impl Body {
         self.bytes.push(0);
     }
 
-    /// An array whose elements are aligned to this many bytes.
+    /// Appends an array whose elements are aligned to this many bytes.
     pub(super) fn array(&mut self, alignment: usize, fill: impl FnOnce(&mut Self)) {
         self.u32(0);
         let length_at = self.bytes.len() - 4;
-        // The padding before the first element does not count.
+        // The length excludes the padding before the first element.
         self.align(alignment);
         let start = self.bytes.len();
         fill(self);
@@ -95,7 +95,7 @@ impl Body {
     }
 }
 
-/// A whole message that calls a method.
+/// Encodes a method call.
 pub(super) fn encode(call: &Call<'_>, serial: u32, body: &Body) -> Vec<u8> {
     let mut message = Body::default();
     message.byte(b'l');
@@ -128,7 +128,7 @@ pub(super) fn encode(call: &Call<'_>, serial: u32, body: &Body) -> Vec<u8> {
     message.bytes
 }
 
-/// The length of a whole message, from the fixed part of its header.
+/// Returns the length of a whole message, from the fixed part of its header.
 pub(super) fn length(fixed: &[u8; FIXED]) -> Result<usize, String> {
     if fixed[0] != b'l' {
         return Err("the response is not little-endian".to_owned());
@@ -144,19 +144,19 @@ pub(super) fn length(fixed: &[u8; FIXED]) -> Result<usize, String> {
     }
 }
 
-/// A message that came.
+/// A received message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Incoming {
-    /// The answer to the call of this serial number, with its first value if that is a text, or a property that is
-    /// one.
+    /// The reply to the call with this serial number. `text` is its first value, or a property's value, if that is a
+    /// string.
     Reply { serial: u32, text: Option<String> },
-    /// The call of this serial number failed.
+    /// The call with this serial number failed.
     Failure { serial: u32, problem: String },
-    /// Something else.
+    /// Any other message.
     Other,
 }
 
-/// Reads a whole message.
+/// Decodes a whole message.
 pub(super) fn decode(message: &[u8]) -> Result<Incoming, String> {
     let broken = || "the response is malformed".to_owned();
     let fixed: &[u8; FIXED] = message.first_chunk().ok_or_else(broken)?;
@@ -197,7 +197,7 @@ pub(super) fn decode(message: &[u8]) -> Result<Incoming, String> {
         bytes: message,
         at: fields_end.next_multiple_of(8),
     };
-    // A property's value says itself what it is.
+    // A variant contains its own type.
     if signature == "v" {
         signature = body.signature().ok_or_else(broken)?;
     }
@@ -250,7 +250,7 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
-    /// A text of this length and the NUL behind it.
+    /// Takes a string of this length and its NUL.
     fn take(&mut self, length: usize) -> Option<&'a str> {
         let end = self.at.checked_add(length)?;
         let value = std::str::from_utf8(self.bytes.get(self.at..end)?).ok()?;
@@ -286,7 +286,7 @@ mod tests {
         }
     }
 
-    /// A message as `dbus-daemon` sends it.
+    /// Returns a message as `dbus-daemon` sends it.
     fn by_hand(kind: u8, body: &Body, fields: impl FnOnce(&mut Body)) -> Body {
         let mut message = Body::default();
         for byte in [b'l', kind, 1, 1] {
@@ -300,7 +300,7 @@ mod tests {
         message
     }
 
-    /// An error as `dbus-daemon` sends it, taken apart by hand.
+    /// Returns an error as `dbus-daemon` sends it, encoded by hand.
     #[test]
     fn an_error_tells_its_name_and_text() {
         let mut body = Body::new("s");
@@ -325,7 +325,7 @@ mod tests {
         );
     }
 
-    /// What a property is says itself of which type it is.
+    /// A property's value contains its own type.
     #[test]
     fn a_property_is_a_text_or_not() {
         let answer = |fill: &dyn Fn(&mut Body)| {

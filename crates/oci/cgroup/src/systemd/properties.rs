@@ -1,4 +1,4 @@
-//! Properties of systemd's units, and limits as such.
+//! Properties of systemd units, and the conversion of limits to them.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use super::message::Body;
 use crate::Limits;
 use crate::weight::cpu_weight;
 
-/// systemd's word for "no limit".
+/// systemd's value for "no limit".
 const INFINITY: u64 = u64::MAX;
 
-/// The period in which `cpu.max` is counted where nobody says otherwise.
+/// The default period of `cpu.max`.
 const DEFAULT_PERIOD: u64 = 100_000;
 
 /// A property of a unit, named as in `systemd.resource-control(5)`.
@@ -22,53 +22,53 @@ pub struct Property {
 /// A value of a property.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// Yes or no.
+    /// A boolean.
     Bool(bool),
-    /// A number, as most are.
+    /// An unsigned 64-bit number, the most common type.
     Number(u64),
-    /// A number of 32 bits.
+    /// An unsigned 32-bit number.
     Short(u32),
-    /// A number that may be negative.
+    /// A signed 64-bit number.
     Signed(i64),
-    /// A number of 32 bits that may be negative.
+    /// A signed 32-bit number.
     SignedShort(i32),
-    /// A number with a fraction.
+    /// A floating point number.
     Real(f64),
-    /// A text.
+    /// A string.
     Text(String),
-    /// Process ids.
+    /// PIDs.
     Numbers(Vec<u32>),
-    /// A set of bits, the lowest first.
+    /// A bit set, the lowest bit first.
     Bytes(Vec<u8>),
-    /// Texts.
+    /// Strings.
     Texts(Vec<String>),
-    /// What may be done with what, as `DeviceAllow` takes it.
+    /// Pairs of strings, such as the devices and access rights of `DeviceAllow`.
     Pairs(Vec<(String, String)>),
 }
 
 impl Property {
-    /// A property of this name.
+    /// Returns a property with this name.
     pub fn new(name: impl Into<Cow<'static, str>>, value: Value) -> Self {
         let name = name.into();
         Self { name, value }
     }
 
-    /// Which one.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is to be.
+    /// Returns the value.
     pub fn value(&self) -> &Value {
         &self.value
     }
 }
 
-/// Limits as properties (cgroup v2). systemd writes them back whenever it looks at the unit, so
-/// limits of a unit have to be told to it.
+/// Converts limits to properties (cgroup v2). systemd writes its values whenever it updates the unit, so it must know
+/// the limits of a unit.
 ///
-/// Huge pages and the files of `unified` have no property: they are written to the cgroup itself,
-/// where systemd leaves them alone.
+/// Huge pages and the files of `unified` have no property: they are written to the cgroup itself, where systemd leaves
+/// them unchanged.
 pub fn limits_as_properties(limits: &Limits) -> Vec<Property> {
     let mut all = Vec::new();
     let mut number = |name, value| all.push(Property::new(name, Value::Number(value)));
@@ -118,7 +118,7 @@ pub fn limits_as_properties(limits: &Limits) -> Vec<Property> {
     all
 }
 
-/// A list like `0-3,7` as bits; none if it is not one.
+/// Converts a list like `0-3,7` to bits; `None` if it is malformed.
 fn bits(list: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for part in list.split(',').filter(|part| !part.is_empty()) {
@@ -134,7 +134,7 @@ fn bits(list: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Writes an array of `(sv)`.
+/// Encodes an array of `(sv)`.
 pub(super) fn write(body: &mut Body, properties: &[Property]) {
     body.array(8, |body| {
         for Property { name, value } in properties {

@@ -1,19 +1,19 @@
-//! The directories of a cgroup, open.
+//! Open directories of a cgroup.
 
 use super::files::Dir;
 use super::place::{Cgroup, Place};
 use crate::error::{Error, Result};
 
-/// A cgroup's directories, open.
+/// The open directories of a cgroup.
 #[derive(Debug)]
 pub(super) struct Dirs<'a> {
     pub(super) cgroup: &'a Cgroup,
-    /// For each place; none where a container that may do without could not have one.
+    /// One per place; `None` if an optional cgroup could not be created.
     pub(super) open: Vec<Option<Dir>>,
 }
 
 impl<'a> Dirs<'a> {
-    /// Of a cgroup that was made.
+    /// Opens the directories of an existing cgroup.
     pub(super) fn open(cgroup: &'a Cgroup) -> Result<Self> {
         let one = |place: &Place| match Dir::open(&place.dir) {
             Err(failed) if cgroup.optional && failed.is_not_found() => Ok(None),
@@ -31,7 +31,7 @@ impl<'a> Dirs<'a> {
         self.cgroup.rootless
     }
 
-    /// The one with a controller's files.
+    /// Returns the directory with the files of a controller.
     pub(super) fn of(&self, controller: &str) -> Result<&Dir> {
         self.find(controller).ok_or_else(|| {
             Error::new(format!(
@@ -47,7 +47,7 @@ impl<'a> Dirs<'a> {
         self.open[at].as_ref()
     }
 
-    /// Has another directory of version 2 be the door.
+    /// Replaces the cgroup v2 directory that a process enters.
     pub(super) fn replace(&mut self, dir: Dir) {
         self.open = vec![Some(dir)];
     }

@@ -1,4 +1,4 @@
-//! How a process gets into a cgroup without waiting.
+//! Moving a process into a cgroup without waiting for the kernel.
 
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
@@ -12,37 +12,37 @@ use super::place::{Cgroup, Place};
 use super::systemd::systemd;
 use crate::error::{Error, Result, While};
 
-/// The doors of a cgroup, opened beforehand.
+/// Descriptors with which a process enters a cgroup, opened beforehand.
 ///
-/// Moving another process waits for a grace period of the kernel, some milliseconds; being born inside
-/// does not, nor does a single thread that moves itself by `tasks`.
+/// Moving another process waits for a grace period of the kernel, some milliseconds. A process that is cloned into the
+/// cgroup does not wait, nor does a single thread that moves itself through `tasks`.
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
-    /// The cgroup of version 2 in which the process is to be cloned (`CLONE_INTO_CGROUP`).
+    /// The cgroup v2 in which the process is to be cloned (`CLONE_INTO_CGROUP`).
     pub(crate) into: Option<OwnedFd>,
-    /// The files `tasks` of version 1, to each of which the process writes `0` while it has one thread.
+    /// The `tasks` files of cgroup v1, to each of which the process writes `0` while it has one thread.
     pub(crate) tasks: Vec<OwnedFd>,
-    /// How else the process gets in there, where this one may not have it made there.
+    /// Lets systemd move the process, if this process may not clone into the cgroup.
     pub(crate) ferry: Option<Ferry>,
-    /// What keeps a cgroup of systemd's from going until the process is in it: to be
-    /// [released](Holder::release) then.
+    /// The process that keeps a systemd scope alive until the container's process is in it, then to be
+    /// [released](Holder::release).
     pub(crate) holder: Option<Holder>,
 }
 
-/// A cgroup that systemd puts processes into.
+/// A cgroup into which systemd moves processes.
 ///
-/// The kernel lets a user have processes made in another cgroup only if what is above both is the user's: who has
-/// logged in is not below the systemd of its own, but beside it.
+/// The kernel lets a user clone into another cgroup only if the user owns the common ancestor of both. A login session
+/// is not below the user's systemd, but beside it.
 #[derive(Debug)]
 pub(crate) struct Ferry {
     unit: String,
-    /// The path below the unit's own cgroup; empty for that itself.
+    /// The path below the unit's own cgroup; empty for the unit's cgroup itself.
     below: String,
     rootless: bool,
 }
 
 impl Ferry {
-    /// Puts a process there.
+    /// Moves a process there.
     pub(crate) fn bring(&self, pid: i32) -> Result<()> {
         let mut systemd = systemd(self.rootless)?;
         let attached = systemd.attach(&self.unit, &self.below, pid.unsigned_abs());
@@ -51,7 +51,7 @@ impl Ferry {
 }
 
 impl Entry {
-    /// The doors of these directories.
+    /// Opens the entry files of these directories.
     pub(super) fn of(dirs: Dirs<'_>) -> Result<Self> {
         let mut entry = Self::default();
         for (place, dir) in dirs.cgroup.places.iter().zip(dirs.open) {
@@ -77,12 +77,12 @@ impl Entry {
 }
 
 impl Cgroup {
-    /// The doors for a process that joins the container.
+    /// Opens the entry for a process that joins the container.
     ///
-    /// `below` names cgroups below the container's, as `exec --cgroup` takes them: a path, or with
-    /// version 1 `controllers:path`, several times. `init` is the container's process, which may have made
-    /// cgroups below its own and moved there: with version 2 nobody can be in a cgroup that hands
-    /// controllers on, so whoever joins goes where the container's process is.
+    /// `below` names cgroups below the container's, as `exec --cgroup` takes them: a path, or with cgroup v1
+    /// `controllers:path`, several times. `init` is the container's process, which may have made cgroups below its own
+    /// and moved there. With cgroup v2 a cgroup that delegates controllers can have no processes, so the joining
+    /// process goes to the cgroup of the container's process.
     pub(crate) fn entry(&self, below: &[String], init: i32) -> Result<Entry> {
         let chosen = self.choose(below)?;
         if !below.is_empty() {
@@ -113,7 +113,7 @@ impl Cgroup {
         })
     }
 
-    /// Where systemd makes the cgroup of a user: how it puts a process into it, or into one below.
+    /// Returns the way for systemd to move a process into a user's cgroup, or into one below it.
     pub(super) fn ferry(&self, dir: Option<&Path>) -> Option<Ferry> {
         let unit = self.unit.as_ref().filter(|_| self.rootless)?;
         let own = self.places.first()?;
@@ -126,17 +126,17 @@ impl Cgroup {
         })
     }
 
-    /// Where a process is in the hierarchy of version 2.
+    /// Returns the directory of a process in the cgroup v2 hierarchy.
     fn place_of(&self, pid: i32) -> Option<std::path::PathBuf> {
         let membership = Membership::of(u32::try_from(pid).ok()?).ok()?;
         let place = self.places.first()?;
         let path = membership.path("")?.trim_start_matches('/');
         let path = place.point.join(path);
-        // Not anywhere else.
+        // Only if it is below the container's cgroup.
         path.starts_with(&place.dir).then_some(path)
     }
 
-    /// The cgroup with other places below its own.
+    /// Returns the cgroup with other directories below its own.
     fn choose(&self, below: &[String]) -> Result<Self> {
         let mut chosen = self.clone();
         for (at, argument) in below.iter().enumerate() {
@@ -173,7 +173,7 @@ impl Cgroup {
                 let place = place.ok_or_else(|| {
                     Error::new(format!("unknown controller {controller} in --cgroup"))
                 })?;
-                // Of controllers that are mounted together one says it for all.
+                // Controllers that are mounted together need only one argument.
                 let own = self.places.iter().find(|it| it.point == place.point);
                 if own.is_some_and(|own| own.dir == place.dir) {
                     descend(place, path)?;

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, meaning};
 
-/// More than any file of a cgroup that is read here holds; `memory.stat` is the longest.
+/// More than any cgroup file read here contains; `memory.stat` is the longest.
 const LIMIT: u64 = 1 << 20;
 
 /// A cgroup's directory in one hierarchy.
@@ -38,7 +38,7 @@ impl Dir {
         self.fd
     }
 
-    /// A file to be written to several times.
+    /// Opens a file that is written several times.
     pub(super) fn file(&self, name: &str) -> Result<File, Failed> {
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = openat(&self.fd, name, flags, Mode::empty())
@@ -83,7 +83,7 @@ impl File {
         self.fd
     }
 
-    /// Writes a value, whole and by one call, as the kernel wants it.
+    /// Writes a value with a single call, as the kernel requires.
     pub(super) fn write(&self, value: impl fmt::Display) -> Result<(), Failed> {
         let value = value.to_string();
         let written = loop {
@@ -106,7 +106,7 @@ impl File {
     }
 }
 
-/// What the kernel refused.
+/// A failed operation on a cgroup file.
 #[derive(Debug)]
 pub(super) struct Failed {
     path: PathBuf,
@@ -125,24 +125,24 @@ impl Failed {
         }
     }
 
-    /// Whether there is no such file, or no such cgroup any more.
+    /// Returns whether the file does not exist, or the cgroup was removed.
     pub(super) fn is_not_found(&self) -> bool {
         matches!(self.errno, Errno::NOENT | Errno::NODEV)
     }
 
-    /// Whether somebody with more rights could.
+    /// Returns whether the failure is a lack of privileges.
     pub(super) fn is_for_want_of_rights(&self) -> bool {
         is_for_want_of_rights(self.errno)
     }
 }
 
-/// Whether somebody with more rights could do what was answered so.
+/// Returns whether this error is a lack of privileges.
 pub(super) fn is_for_want_of_rights(errno: Errno) -> bool {
     matches!(errno, Errno::PERM | Errno::ACCESS | Errno::ROFS)
 }
 
 impl fmt::Display for Failed {
-    /// In the words of runc.
+    /// Uses runc's wording.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (path, reason) = (self.path.display(), meaning(self.errno.raw_os_error()));
         match (&self.value, self.reading) {

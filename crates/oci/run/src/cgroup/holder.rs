@@ -1,4 +1,4 @@
-//! A process that does nothing, so that systemd has one to make a scope around.
+//! An idle process, around which systemd creates a scope.
 
 use std::os::fd::AsFd as _;
 
@@ -9,11 +9,11 @@ use super::place::Cgroup;
 use crate::error::{Error, Result, While};
 use crate::sys::{Cloned, Side, exit_now, fork, pidfd_signal, wait_for};
 
-/// It ends when this is dropped, and with whoever has it.
+/// An idle process that ends when this is dropped, and with its parent.
 #[derive(Debug)]
 pub(crate) struct Holder {
     process: Option<Cloned>,
-    /// Limits that leave no room for it.
+    /// Limits to set once it is gone, because they leave no room for it.
     then: Option<(Cgroup, Resources)>,
 }
 
@@ -27,7 +27,7 @@ impl Holder {
             }),
             Side::Child => {
                 let bound = set_parent_process_death_signal(Some(Signal::KILL));
-                // The parent may have ended before.
+                // The parent may have exited before.
                 while bound.is_ok() && rustix::process::getppid() == Some(parent) {
                     let _ = rustix::event::poll(&mut [], None);
                 }
@@ -40,13 +40,13 @@ impl Holder {
         self.process.as_ref().map_or(0, |process| process.pid)
     }
 
-    /// The same, with limits to be set once it is gone.
+    /// Adds limits to be set once the process is gone.
     pub(super) fn and_then(mut self, limits: Option<(Cgroup, Resources)>) -> Self {
         self.then = limits;
         self
     }
 
-    /// Ends it: the container's process holds the cgroup now.
+    /// Ends the process: the container's process keeps the cgroup alive now.
     pub(crate) fn release(mut self) -> Result<()> {
         self.end();
         match self.then.take() {
@@ -69,7 +69,7 @@ impl Drop for Holder {
     }
 }
 
-/// What holds nothing has nothing to be released.
+/// Releases a holder, if there is one.
 pub(crate) fn release(holder: Option<Holder>) -> Result<(), Error> {
     holder.map_or(Ok(()), Holder::release)
 }

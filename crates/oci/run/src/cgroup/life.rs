@@ -1,4 +1,4 @@
-//! The processes of a cgroup: listed, frozen, signalled, and the cgroup removed.
+//! The processes of a cgroup: list, freeze, signal; and removal of the cgroup.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use rustix::process::Signal;
 use super::place::{Cgroup, Place};
 use crate::error::{Error, Result, While};
 
-/// How long a cgroup may take to be left by processes that were killed. Ten times as long as a machine
-/// under load needs: then something holds them.
+/// Maximum time for killed processes to leave a cgroup. This is ten times what a loaded machine needs; after that
+/// something must be blocking them.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether its processes stand still.
+/// The freezer state of a cgroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
     Thawed,
@@ -19,7 +19,7 @@ pub(crate) enum State {
 }
 
 impl Cgroup {
-    /// The processes in it, by their ids on this node; with `all` those in cgroups below it, too.
+    /// Returns the PIDs in the cgroup, as seen on the node; with `all` also those in cgroups below it.
     pub(crate) fn pids(&self, all: bool) -> Result<Vec<i32>> {
         self.refuse_none()?;
         let told = match (all, self.listed()) {
@@ -30,7 +30,7 @@ impl Cgroup {
         told.map_err(|error| Error::new(error.to_string()))
     }
 
-    /// Stops all its processes where they stand.
+    /// Freezes all its processes.
     pub(crate) fn freeze(&self) -> Result<()> {
         self.refuse_none()?;
         self.alive()
@@ -38,22 +38,21 @@ impl Cgroup {
             .doing(|| "unable to freeze the container's cgroup".to_owned())
     }
 
-    /// Lets them go on.
+    /// Thaws its processes.
     pub(crate) fn thaw(&self) -> Result<()> {
         self.alive()
             .thaw()
             .doing(|| "unable to thaw the container's cgroup".to_owned())
     }
 
-    /// The same for those, too, that stand still in cgroups of the container's own.
+    /// Thaws its processes, also those frozen in cgroups that the container made itself.
     pub(crate) fn thaw_all(&self) -> Result<()> {
         self.alive()
             .thaw_all()
             .doing(|| "unable to thaw the container's cgroup".to_owned())
     }
 
-    /// Whether they stand still because it was frozen itself, rather than one above it. One that is gone
-    /// is not frozen.
+    /// Returns whether the cgroup was frozen itself, rather than one above it. A removed cgroup is not frozen.
     pub(crate) fn state(&self) -> Result<State> {
         match self.alive().is_frozen_itself() {
             Ok(true) => Ok(State::Frozen),
@@ -64,9 +63,9 @@ impl Cgroup {
         }
     }
 
-    /// Sends a signal to all in it and below it, also to those that are being forked.
+    /// Sends a signal to all processes in it and below it, including those being forked.
     ///
-    /// `SIGKILL` is given to each until none is left, or for so long as processes take to die.
+    /// `SIGKILL` is repeated until no process is left or a timeout ends.
     pub(crate) fn kill_all(&self, signal: Signal) -> Result<()> {
         let alive = self.alive();
         let sent = match signal {
@@ -76,7 +75,7 @@ impl Cgroup {
         sent.map_err(|error| Error::new(error.to_string()))
     }
 
-    /// Removes it with all below it. There must be no processes any more but such as are dying.
+    /// Removes the cgroup with all below it. Its processes must be gone or dying.
     pub(crate) fn remove(&self) -> Result<()> {
         if let Some(unit) = &self.unit {
             self.end_unit(unit)?;
@@ -86,7 +85,7 @@ impl Cgroup {
             .map_err(|error| Error::new(error.to_string()))
     }
 
-    /// Refuses what takes a cgroup of the container's own where it does without.
+    /// Refuses an operation that needs a cgroup if the container has none of its own.
     pub(crate) fn refuse_none(&self) -> Result<()> {
         let is_there = |place: &Place| place.dir.is_dir();
         if self.optional && !self.places.iter().any(is_there) {
@@ -95,7 +94,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Where its processes are listed: with version 1 in one hierarchy, as others do.
+    /// Returns the directory that lists its processes: with cgroup v1 one hierarchy, as in other runtimes.
     fn listed(&self) -> Option<&std::path::Path> {
         let usual = ["devices", "pids", "memory"];
         let usual = usual

@@ -1,4 +1,4 @@
-//! Cgroups of this very machine: each test makes its own and removes it.
+//! Tests with real cgroups of this machine: each test makes its own and removes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use super::life::State;
 use super::place::Driver;
 use super::*;
 
-/// A cgroup that ends with the test.
+/// A cgroup that is removed at the end of the test.
 struct Own {
     id: String,
     path: String,
@@ -48,7 +48,7 @@ impl Own {
         fs::read_to_string(path).unwrap().trim().to_owned()
     }
 
-    /// A shell in it, that does what is written to it.
+    /// Spawns a shell that runs a script.
     fn spawn(&self, script: &str) -> Child {
         let mut child = Command::new("/bin/sh");
         child.args(["-c", script]).stdout(Stdio::null());
@@ -137,7 +137,7 @@ fn limits_are_there_before_anybody_is() {
 fn one_with_processes_or_a_frozen_one_is_refused() {
     let own = Own::new(Resources::default());
     own.make().unwrap();
-    // An empty one may be left of an earlier container.
+    // An empty cgroup may be left over from an earlier container.
     own.make().unwrap();
     own.cgroup.freeze().unwrap();
     let error = own.make().unwrap_err().to_string();
@@ -176,7 +176,7 @@ fn nested_cgroups_are_killed_and_removed() {
     own.make().unwrap();
     let dir = own.cgroup.dir("freezer").unwrap().join("a/b/c");
     fs::create_dir_all(&dir).unwrap();
-    // One that forks for as long as it may.
+    // A process that keeps forking.
     let mut child = own.spawn("while :; do /bin/sleep 0.01 & done");
     fs::write(dir.join("cgroup.procs"), child.id().to_string()).unwrap();
     own.cgroup.kill_all(rustix::process::Signal::KILL).unwrap();
@@ -253,8 +253,8 @@ fn a_controller_that_is_not_here_is_named() {
         "linux.resources: cannot set net_cls limit: container could not join or create cgroup"
     );
 }
-/// One in the tree of version 2, which on a machine of version 1 has few controllers, yet can hold,
-/// freeze, kill, and keep from devices.
+/// Returns a cgroup in the v2 tree, which on a v1 machine has few controllers but can still hold, freeze, kill, and
+/// restrict devices.
 fn in_version_2(test: &str) -> Option<Own> {
     let own = Own::new(Resources::default());
     let place = own
@@ -297,7 +297,7 @@ fn version_2_keeps_processes_from_devices_that_they_may_not_use() {
         minor: Some(minor),
         access: access.into(),
     };
-    // kmsg is no device that all have.
+    // kmsg is not a default device.
     let read = || {
         let mut child = own.spawn("sleep 0.2; : 3< /dev/null || exit 3; : 3< /dev/kmsg");
         child.wait().unwrap().code()
@@ -305,7 +305,7 @@ fn version_2_keeps_processes_from_devices_that_they_may_not_use() {
     own.make().unwrap();
     assert_eq!(read(), Some(2), "kmsg can be read");
     own.resources.devices = vec![rule(true, 1, 11, "r")];
-    // The program before goes, or it would go on forbidding.
+    // The earlier program must be removed, or it would still forbid.
     let read = || {
         let mut child = own.spawn("sleep 0.2; : 3< /dev/null || exit 3; : 3< /dev/kmsg");
         child.wait().unwrap().code()
@@ -376,11 +376,11 @@ fn a_quota_and_its_period_fit_what_is_above_after_each_write() {
     let below = wanted(&above.id, &path, &limits);
     let cgroup = Cgroup::plan(&below).unwrap();
     cgroup.make(&below).unwrap();
-    // For a moment the former quota would be four fifths of a CPU.
+    // For a moment the old quota would be four fifths of a CPU.
     cgroup.update(&cpu(10_000, 50_000)).unwrap();
     let error = cgroup.update(&cpu(90_000, 100_000));
     cgroup.remove().unwrap();
-    // Version 2 leaves it to the one above to hold back.
+    // Cgroup v2 lets the parent cgroup do the throttling.
     assert_eq!(error.is_err(), !above.cgroup.is_v2());
 }
 
@@ -402,7 +402,7 @@ fn who_joins_goes_where_the_container_has_gone() {
     assert!(same(&own.cgroup.entry(&[], pid).unwrap(), &dir));
     fs::write(inner.join("cgroup.procs"), pid.to_string()).unwrap();
     assert!(same(&own.cgroup.entry(&[], pid).unwrap(), &dir));
-    // From now on none may be in the cgroup itself.
+    // From now on no process may be in the cgroup itself.
     let controllers = fs::read_to_string(dir.join("cgroup.controllers")).unwrap();
     let first = controllers.split_whitespace().next().unwrap();
     fs::write(dir.join("cgroup.subtree_control"), format!("+{first}")).unwrap();

@@ -1,4 +1,4 @@
-//! Making a cgroup, with all its limits before anybody is in it.
+//! Creates a cgroup and sets all its limits before a process is in it.
 
 use std::path::{Path, PathBuf};
 
@@ -15,9 +15,9 @@ use super::{devices, limits};
 use crate::error::{Error, Result, meaning};
 
 impl Cgroup {
-    /// Makes the directories and sets the limits, and opens the door; or has systemd do what is its.
+    /// Makes the directories, sets the limits and opens the entry; or lets systemd do its part.
     ///
-    /// What was made goes again where this fails.
+    /// If this fails, the directories made so far are removed.
     pub(crate) fn make(&self, wanted: &Wanted<'_>) -> Result<Entry> {
         if let Some(unit) = &self.unit {
             return self.make_unit(unit, wanted);
@@ -40,8 +40,8 @@ impl Cgroup {
         Ok(entry)
     }
 
-    /// One with processes or a frozen one is somebody else's, or is left of something that went wrong.
-    /// Of version 1 one hierarchy is asked for processes, as others do.
+    /// Refuses a cgroup that has processes or is frozen: it belongs to another container, or is left over from a
+    /// failure. With cgroup v1 only one hierarchy is checked for processes, as in other runtimes.
     fn refuse_if_used(&self) -> Result<()> {
         let alive = self.alive();
         let listed = match self.dir("devices") {
@@ -68,7 +68,7 @@ impl Cgroup {
 }
 
 impl<'a> Dirs<'a> {
-    /// Of a cgroup that systemd made: what it does not care for is made as well.
+    /// Completes a cgroup that systemd made, in the hierarchies that systemd does not manage.
     pub(super) fn complete(cgroup: &'a Cgroup, resources: &Resources) -> Result<Self> {
         let mut made = Made::default();
         let mut open = Vec::with_capacity(cgroup.places.len());
@@ -84,7 +84,7 @@ impl<'a> Dirs<'a> {
     }
 }
 
-/// What was made so far; gone again unless it is kept.
+/// Directories made so far, removed again unless they are kept.
 #[derive(Debug, Default)]
 struct Made {
     directories: Vec<PathBuf>,
@@ -92,7 +92,7 @@ struct Made {
 }
 
 impl Made {
-    /// Makes all directories. None at all with version 2 where the container may do without.
+    /// Makes all directories. With cgroup v2 and an optional cgroup it may make none.
     fn directories<'a>(
         &mut self,
         cgroup: &'a Cgroup,
@@ -120,7 +120,7 @@ impl Made {
         Ok(Some(dirs))
     }
 
-    /// Whether it was there.
+    /// Makes a directory; returns whether it existed.
     fn directory(&mut self, path: &Path) -> Result<bool, Errno> {
         let make = || mkdirat(CWD, path, Mode::from_raw_mode(0o755));
         let made = match make() {
@@ -141,8 +141,8 @@ impl Made {
         }
     }
 
-    /// With version 1 nobody can enter a cpuset of no CPUs or no memory nodes, as new ones are: what is
-    /// not said is as above.
+    /// Copies unset cpuset values from the parent. With cgroup v1 no process can enter a cpuset without CPUs or memory
+    /// nodes, as new ones are.
     fn inherit_cpuset(&self, dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
         let Some(dir) = dirs.find("cpuset").filter(|_| !dirs.is_v2()) else {
             return Ok(());
@@ -152,8 +152,7 @@ impl Made {
             ("cpuset.cpus", cpu.map_or("", |cpu| &cpu.cpus)),
             ("cpuset.mems", cpu.map_or("", |cpu| &cpu.mems)),
         ] {
-            // Above one that has none, too, as whoever makes one by hand leaves it: what is said has
-            // to be among what is above.
+            // The parent may be empty too, if it was made by hand. Configured values must be a subset of the parent's.
             let above = as_above(dir.path(), name)?;
             let is_new = self.directories.iter().any(|it| it == dir.path());
             if said.is_empty() && (is_new || is_empty(&dir.read(name)?)) {
@@ -200,7 +199,7 @@ fn as_above(path: &Path, name: &str) -> Result<String, Failed> {
     if !is_empty(&value) {
         return Ok(value.trim_end().to_owned());
     }
-    // The root's are never empty, so that this ends; one that is none of a cgroup has no such file.
+    // The root's are never empty, so the recursion ends; a directory that is no cgroup has no such file.
     let value = as_above(above.path(), name)?;
     above.write(name, &value)?;
     Ok(value)
@@ -210,9 +209,9 @@ fn is_empty(value: &str) -> bool {
     value.trim().is_empty()
 }
 
-/// Version 2: has all controllers in a cgroup that there are, by switching them on all the way down.
-/// One that cannot be, for there are processes on the way or rights are missing, must not keep the
-/// others off: a limit that then has no file is an error of its own.
+/// Cgroup v2: enables all available controllers from the top down. A controller may fail to be enabled because
+/// processes are in the way or privileges are missing. That must not stop the others: a limit whose file is then
+/// missing is a separate error.
 pub(super) fn delegate(dir: &Dir, place: &Place, resources: Option<&Resources>) -> Result<()> {
     let kind = dir.read("cgroup.type").unwrap_or_default();
     let needs_domain = resources.is_some_and(limits::need_a_domain);
@@ -223,7 +222,7 @@ pub(super) fn delegate(dir: &Dir, place: &Place, resources: Option<&Resources>) 
                 "cannot enter cgroupv2 \"{path}\" with domain controllers -- it is in an invalid state"
             )));
         }
-        // Below threads there are only threads.
+        // Below a threaded cgroup there are only threaded ones.
         "domain invalid" => drop(dir.write("cgroup.type", "threaded")),
         kind @ ("threaded" | "domain threaded") if needs_domain => {
             let path = dir.path().display();

@@ -1,7 +1,7 @@
-//! cgroups: where a container's is, what it may use, and who is in it.
+//! cgroups: a container's location, limits, and processes.
 //!
 //! ```text
-//! plan ─► Cgroup (where, nothing made) ─► make: directories (or a scope of systemd's), limits
+//! plan ─► Cgroup (location only)        ─► make: directories (or a systemd scope), limits
 //!            │ state.json                    └─► Entry ─► a process born in it
 //!            └─► later verbs: entry, pids, freeze, kill, update, stats, remove
 //! ```

@@ -1,4 +1,4 @@
-//! Where the hierarchies are mounted.
+//! The mount points of the cgroup hierarchies.
 
 use std::path::{Path, PathBuf};
 
@@ -7,33 +7,33 @@ use rustix::fs::statfs;
 
 use crate::error::{Error, Result, While};
 
-/// Where they are by convention.
+/// The conventional mount point.
 const USUAL: &str = "/sys/fs/cgroup";
 
 /// `CGROUP_SUPER_MAGIC` and `CGROUP2_SUPER_MAGIC` of the kernel's `magic.h`.
 const MAGIC: i64 = 0x0027_e0eb;
 const MAGIC_2: i64 = 0x6367_7270;
 
-/// What is mounted.
+/// The mounted hierarchies.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mounts {
     V2(Mounted),
-    /// Of version 1, and the tree of version 2 beside them, which has the empty controller's name.
+    /// The v1 hierarchies, and the v2 tree beside them under the empty controller name.
     V1(Vec<Mounted>),
 }
 
-/// One hierarchy.
+/// A mounted hierarchy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
     pub(super) controllers: Vec<String>,
     pub(super) point: PathBuf,
-    /// Where this process is, below the point.
+    /// The cgroup of this process, below the mount point.
     pub(super) own: String,
 }
 
 impl Mounts {
-    /// Looks at the usual places. The table of mounts is read only where hierarchies are elsewhere, or
-    /// where it is asked where this process is: then what is mounted may be but a part of a hierarchy.
+    /// Checks the usual mount points. The mount table is read only if hierarchies are elsewhere, or if the cgroup of
+    /// this process is needed: then a mount may show only a part of a hierarchy.
     pub(super) fn find(relative: bool) -> Result<Self> {
         if !relative && is(Path::new(USUAL), MAGIC_2) {
             return Ok(Self::V2(Mounted {
@@ -85,7 +85,7 @@ impl Mounts {
     }
 }
 
-/// Version 1 where it usually is: each hierarchy in a directory named for its controllers.
+/// Returns the v1 hierarchies at their usual mount points: each in a directory named for its controllers.
 fn usual(membership: &Membership) -> Option<Vec<Mounted>> {
     let mut found = Vec::new();
     for controllers in membership.controllers() {
@@ -95,7 +95,7 @@ fn usual(membership: &Membership) -> Option<Vec<Mounted>> {
             _ => (controllers.join(","), MAGIC),
         };
         let point = Path::new(USUAL).join(name);
-        // What is not mounted is nothing to be found; what is mounted under another name the table tells.
+        // Skips a hierarchy that is not mounted; one mounted under another name is found in the mount table.
         if is(&point, magic) {
             found.push(Mounted {
                 controllers: controllers.iter().map(|it| (*it).to_owned()).collect(),

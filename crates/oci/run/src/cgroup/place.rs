@@ -1,4 +1,4 @@
-//! Where a container's cgroup is.
+//! The location of a container's cgroup.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::args::Globals;
 use crate::bundle::Bundle;
 use crate::error::Result;
 
-/// Who makes cgroups.
+/// The method of making cgroups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Driver {
     /// Directories, made directly.
@@ -21,25 +21,25 @@ pub(crate) enum Driver {
     Systemd,
 }
 
-/// What a container's configuration says about its cgroup.
+/// The cgroup settings of a container's configuration.
 #[derive(Debug)]
 pub(crate) struct Wanted<'a> {
-    /// The container.
+    /// The container's ID.
     pub(crate) id: &'a str,
-    /// `linux.cgroupsPath`; empty where there is none.
+    /// `linux.cgroupsPath`; empty if it is absent.
     pub(crate) path: &'a str,
     pub(crate) driver: Driver,
-    /// Whether what only root could do is left undone.
+    /// Whether operations that only root may do are skipped.
     pub(crate) rootless: bool,
     pub(crate) resources: Option<&'a Resources>,
-    /// Of them those are read that begin with `org.systemd.property.`.
+    /// Annotations; only those that begin with `org.systemd.property.` are read.
     pub(crate) annotations: &'a BTreeMap<String, String>,
-    /// The device nodes that the container gets besides those that all have.
+    /// The device nodes of the container besides the default ones.
     pub(crate) devices: &'a [Device],
 }
 
 impl<'a> Wanted<'a> {
-    /// What a bundle says.
+    /// Reads the settings from a bundle.
     pub(crate) fn of(globals: &Globals, id: &'a str, bundle: &'a Bundle) -> Result<Self> {
         let linux = bundle.linux()?;
         Ok(Self {
@@ -58,34 +58,34 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// A container's cgroup, in every hierarchy. This is only where it is: nothing is made with the value.
+/// A container's cgroup in every hierarchy. It describes only the location: nothing is made with the value.
 ///
-/// It is kept in the container's state.
+/// It is stored in the container's state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Cgroup {
     pub(super) version: u8,
     pub(super) places: Vec<Place>,
-    /// The unit that it is, where systemd makes it.
+    /// The systemd unit, if systemd makes the cgroup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) unit: Option<Unit>,
-    /// Whether the container may do without: its user has few rights, and named no cgroup.
+    /// Whether the container can run without it: its user has few privileges and named no cgroup.
     #[serde(default)]
     pub(super) optional: bool,
     #[serde(default)]
     pub(super) rootless: bool,
 }
 
-/// Its directory in one hierarchy.
+/// The directory in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// None with version 2; for the tree of version 2 beside version 1 the empty name.
+    /// Empty with cgroup v2; the empty name for the v2 tree beside v1.
     pub(super) controllers: Vec<String>,
     pub(super) dir: PathBuf,
-    /// Where the hierarchy is mounted.
+    /// The mount point of the hierarchy.
     pub(super) point: PathBuf,
 }
 
-/// A unit of systemd.
+/// A systemd unit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Unit {
     pub(super) name: String,
@@ -93,13 +93,12 @@ pub(super) struct Unit {
 }
 
 impl Cgroup {
-    /// Whether it is version 2's.
+    /// Returns whether it is a cgroup v2.
     pub(crate) fn is_v2(&self) -> bool {
         self.version == 2
     }
 
-    /// Its directories by controller, as runc has them in a container's state; the one of version 2 has
-    /// no controller's name.
+    /// Returns the directories by controller, as in runc's container state; the key of a v2 directory is empty.
     pub(crate) fn paths(&self) -> BTreeMap<String, PathBuf> {
         let of = |place: &Place| -> Vec<(String, PathBuf)> {
             let dir = &place.dir;
@@ -115,7 +114,7 @@ impl Cgroup {
         self.places.iter().flat_map(of).collect()
     }
 
-    /// The directory with a controller's files.
+    /// Returns the directory with the files of a controller.
     pub(super) fn dir(&self, controller: &str) -> Option<&Path> {
         let has = |place: &&Place| {
             self.version == 2 || place.controllers.iter().any(|it| it == controller)
@@ -126,7 +125,7 @@ impl Cgroup {
             .map(|place| place.dir.as_path())
     }
 
-    /// The same as a cgroup whose processes can be listed, frozen and killed, and that can be removed.
+    /// Returns the cgroup as a value whose processes can be listed, frozen and killed, and that can be removed.
     pub(super) fn alive(&self) -> orlop_cgroup::Cgroup {
         let mut v1 = BTreeMap::new();
         let mut v2 = None;

@@ -1,4 +1,4 @@
-//! Finding out where a container's cgroup will be.
+//! Determines the location of a container's cgroup.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use super::place::{Cgroup, Driver, Place, Wanted};
 use crate::error::{Error, Result};
 
 impl Cgroup {
-    /// Finds out where it will be, and refuses what cannot be. Makes nothing.
+    /// Determines the location, and refuses invalid settings. Makes nothing.
     pub(crate) fn plan(wanted: &Wanted<'_>) -> Result<Self> {
         let planned = match wanted.driver {
             Driver::Files => Self::of_path(wanted)?,
@@ -50,8 +50,8 @@ impl Cgroup {
         };
         let (version, places) = match &mounts {
             Mounts::V2(mounted) => {
-                // Who calls is likely in a cgroup of its own, which can have no controllers for those
-                // below it as long as there are processes in it: the one above can.
+                // The caller is likely in its own cgroup, which cannot delegate controllers while it has processes. Its
+                // parent can.
                 let own = mounted.own.rsplit_once('/').map_or("", |(above, _)| above);
                 let dir = dir(&mounted.point, own)?;
                 let point = mounted.point.clone();
@@ -89,7 +89,7 @@ impl Cgroup {
     }
 }
 
-/// Without `.` and `..`, as if the path's beginning were the root; a relative one stays so.
+/// Removes `.` and `..`, as if the path began at the root; a relative path stays relative.
 fn clean(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

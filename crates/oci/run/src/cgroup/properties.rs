@@ -11,13 +11,13 @@ use super::devices::{Kind, Rules};
 use super::limits::{some, swap_alone};
 use crate::error::{Error, Result};
 
-/// systemd's word for "no limit".
+/// systemd's value for "no limit".
 const INFINITY: u64 = u64::MAX;
 
-/// Annotations of this beginning are properties.
+/// Annotations with this prefix are properties.
 const PREFIX: &str = "org.systemd.property.";
 
-/// The properties that annotations name. Of a time in seconds (`TimeoutStopSec`) the property is one in
+/// Returns the properties named by annotations. A time in seconds (`TimeoutStopSec`) becomes a property in
 /// microseconds.
 pub(super) fn of_annotations(annotations: &BTreeMap<String, String>) -> Result<Vec<Property>> {
     let mut all = Vec::new();
@@ -68,7 +68,7 @@ fn microseconds(value: &Value) -> Option<u64> {
     }
 }
 
-/// Limits, as far as systemd has words for them. What it has none for stays in the files as it is written.
+/// Limits that systemd has properties for. Other limits are written to the files only.
 pub(super) fn of_resources(resources: &Resources, version: u8) -> Result<Vec<Property>> {
     let cpu = resources.cpu.clone().unwrap_or_default();
     let memory = resources.memory.clone().unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) fn of_resources(resources: &Resources, version: u8) -> Result<Vec<Pro
     Ok(all)
 }
 
-/// A file of version 2, where systemd has a property for it.
+/// Returns the systemd property for a cgroup v2 file, if there is one.
 fn of_file(file: &str, value: &str, all: &BTreeMap<String, String>) -> Result<Option<Property>> {
     if file.find('.').is_none_or(|at| at == 0) {
         return Err(Error::new(format!(
@@ -148,7 +148,7 @@ fn of_file(file: &str, value: &str, all: &BTreeMap<String, String>) -> Result<Op
             let limit = parsed(value)?.max(1);
             return Ok(Some(Property::new("TasksMax", Value::Number(limit))));
         }
-        // systemd's word for it is a weight of 0.
+        // systemd expresses it as a weight of 0.
         "cpu.idle" if is_idle => return Ok(Some(Property::new("CPUWeight", Value::Number(0)))),
         "cpu.weight" if !is_idle => "CPUWeight",
         "memory.oom.group" => return Ok(None),
@@ -166,7 +166,7 @@ fn of_list_or_quota(file: &str, value: &str) -> Option<Property> {
             let mut words = value.split_whitespace();
             let quota = words.next()?;
             limits.cpu_quota = Some(quota.parse().unwrap_or(-1));
-            // The period alone makes no difference to systemd's share of a second.
+            // The period makes no difference to systemd's share of a second.
             let period = words
                 .next()
                 .and_then(|it| it.parse().ok())
@@ -178,7 +178,7 @@ fn of_list_or_quota(file: &str, value: &str) -> Option<Property> {
     limits_as_properties(&limits).into_iter().next()
 }
 
-/// What is done when memory runs out has to be told to systemd when it makes the unit.
+/// Returns the OOM policy, which systemd must know when it makes the unit.
 pub(super) fn oom_policy(resources: &Resources) -> Option<Property> {
     let policy = match resources.unified.get("memory.oom.group")?.trim() {
         "0" => "continue",
@@ -188,7 +188,7 @@ pub(super) fn oom_policy(resources: &Resources) -> Option<Property> {
     Some(Property::new("OOMPolicy", Value::Text(policy.to_owned())))
 }
 
-/// systemd keeps whole hundredths of a CPU. What it would write some time is written at once.
+/// Rounds the quota to hundredths of a CPU, as systemd does, so that both write the same value.
 pub(super) fn as_systemd_rounds(resources: &Resources) -> Resources {
     const HUNDREDTH: u128 = 10_000;
     let mut rounded = resources.clone();
@@ -203,12 +203,12 @@ pub(super) fn as_systemd_rounds(resources: &Resources) -> Resources {
     rounded
 }
 
-/// Device rules, as far as systemd has words for them: it knows no devices that may not be used among
-/// all others. The cgroup's own program, which is attached afterwards, says it all.
+/// Converts device rules, as far as systemd supports them: it cannot deny single devices among allowed ones. The
+/// cgroup's own program, attached afterwards, enforces all rules.
 pub(super) fn of_devices(rules: &Rules) -> Vec<Property> {
     let allow = |list| Property::new("DeviceAllow", Value::Pairs(list));
     let policy = |name: &str| Property::new("DevicePolicy", Value::Text(name.to_owned()));
-    // An empty list forgets what was before.
+    // An empty list clears earlier entries.
     if rules.all_but && rules.exceptions.is_empty() {
         return vec![allow(Vec::new()), policy("auto")];
     }

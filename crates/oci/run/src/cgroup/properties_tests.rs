@@ -1,4 +1,4 @@
-//! Tests of what systemd is told.
+//! Tests of the properties that are sent to systemd.
 
 use orlop_oci_types::{Cpu, Memory, Pids};
 

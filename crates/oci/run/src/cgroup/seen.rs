@@ -1,4 +1,4 @@
-//! What others have to know of a cgroup.
+//! Facts about a cgroup for other modules.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use super::place::{Cgroup, Place};
 use crate::plan::V1;
 
 impl Cgroup {
-    /// The directory of version 2, where that governs.
+    /// Returns the v2 directory, if cgroup v2 is in use.
     pub(crate) fn unified(&self) -> Option<PathBuf> {
         let place = self.places.first().filter(|_| self.is_v2());
         place.map(|place| self.of_container(place))
     }
 
-    /// The directories of version 1, named as their hierarchies are.
+    /// Returns the v1 directories, named like their hierarchies.
     pub(crate) fn hierarchies(&self) -> Vec<V1> {
         if self.is_v2() {
             return Vec::new();
@@ -38,7 +38,7 @@ impl Cgroup {
             .collect()
     }
 
-    /// The cgroup that the container is in: the one that this process is in where none of its own could be made.
+    /// Returns the cgroup of the container; the caller's cgroup if none of its own could be made.
     fn of_container(&self, place: &Place) -> PathBuf {
         if !self.optional || place.dir.is_dir() {
             return place.dir.clone();
@@ -51,12 +51,12 @@ impl Cgroup {
         own.unwrap_or_else(|| place.point.clone())
     }
 
-    /// The directory with the files by which it is frozen.
+    /// Returns the directory with the freezer files.
     pub(crate) fn freezer(&self) -> Option<PathBuf> {
         self.dir("freezer").map(std::path::Path::to_owned)
     }
 
-    /// Whether all in it stands still.
+    /// Returns whether all its processes are frozen.
     pub(crate) fn is_frozen(&self) -> bool {
         self.state().is_ok_and(|state| state == State::Frozen)
     }

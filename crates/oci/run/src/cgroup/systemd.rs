@@ -1,12 +1,12 @@
-//! The systemd that is asked for cgroups.
+//! The connection to systemd for cgroups.
 
 use orlop_cgroup::Systemd;
 use rustix::process::geteuid;
 
 use crate::error::{Result, While};
 
-/// The systemd that makes a container's cgroup. For who is root of a user namespace alone it is the one that is at
-/// home there, in a machine that is a container itself, else that of the user whom it is outside.
+/// Returns the systemd that makes a container's cgroup. For root of a user namespace it is the system manager inside
+/// that namespace, if the machine is a container itself, else the manager of the user outside.
 pub(super) fn systemd(rootless: bool) -> Result<Systemd> {
     let connected = if !rootless {
         Systemd::connect()

@@ -1,4 +1,4 @@
-//! A cgroup that systemd makes: a scope, which it makes only around processes.
+//! A cgroup made by systemd: a scope, which systemd makes only around processes.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::systemd::systemd;
 use super::{devices, limits, properties};
 use crate::error::{Error, Result, While};
 
-/// How long systemd may take to do what it was asked for. Others wait as long.
+/// Maximum time for a systemd job. Other runtimes wait as long.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Cgroup {
@@ -53,14 +53,14 @@ impl Cgroup {
         })
     }
 
-    /// Has systemd make the cgroup around a process that does nothing, which holds it until the container's
-    /// is born inside; and sets there what systemd has no word for.
+    /// Lets systemd make the cgroup around an idle process, which holds it until the container's process is born in it.
+    /// Then sets what systemd has no property for.
     pub(super) fn make_unit(&self, unit: &Unit, wanted: &Wanted<'_>) -> Result<Entry> {
         let nothing = Resources::default();
         let mut resources = wanted.resources.unwrap_or(&nothing).clone();
         let rules = devices::Rules::of(&resources.devices, wanted.devices)?;
-        // Where one process is all that there may be, that is to be the container's: neither the holder nor who
-        // brings it there, by a process between perhaps.
+        // If the limit leaves room for one process only, that must be the container's, not the holder or the processes
+        // that move it there. Such a limit is set later.
         let others = if self.rootless { 3 } else { 1 };
         let pids = resources
             .pids
@@ -110,7 +110,7 @@ impl Cgroup {
         Entry::of(dirs)
     }
 
-    /// Changes the limits that systemd keeps, which would set them back otherwise.
+    /// Changes the limits that systemd manages, which it would reset otherwise.
     pub(super) fn update_unit(&self, unit: &Unit, resources: &Resources) -> Result<()> {
         let all = properties::of_resources(resources, self.version)?;
         if all.is_empty() {
@@ -120,7 +120,7 @@ impl Cgroup {
         set.doing(|| "unable to set unit properties".to_owned())
     }
 
-    /// Ends the unit. What systemd does not care for is left.
+    /// Stops the unit. Hierarchies that systemd does not manage remain.
     pub(super) fn end_unit(&self, unit: &Unit) -> Result<()> {
         stop(&mut self.systemd()?, unit)
     }
@@ -129,7 +129,7 @@ impl Cgroup {
         systemd(self.rootless)
     }
 
-    /// Waits until systemd has put the process where it was to.
+    /// Waits until systemd has moved the process.
     fn wait_for(&self, pid: i32) -> Result<()> {
         let place = self.places.iter().find(|place| {
             let is_systemds = |it: &String| it == "name=systemd";
@@ -157,7 +157,7 @@ impl Cgroup {
 }
 
 impl Unit {
-    /// `slice:prefix:name`.
+    /// Parses `slice:prefix:name`.
     fn of(wanted: &Wanted<'_>) -> Result<Self> {
         let slice = if wanted.rootless {
             "user.slice"
@@ -192,7 +192,7 @@ impl Unit {
         })
     }
 
-    /// Its cgroup, below that of the systemd which makes it.
+    /// Returns the cgroup, below that of the systemd that makes it.
     fn path(&self, above: &CgroupPath) -> Result<CgroupPath> {
         let invalid = |_| Error::new(format!("invalid slice name: {}", self.slice));
         let slice = CgroupPath::of_slice(&self.slice).map_err(invalid)?;
@@ -226,7 +226,7 @@ impl Unit {
 
 fn stop(systemd: &mut Systemd, unit: &Unit) -> Result<()> {
     let stopped = systemd.stop(&unit.name);
-    // One that failed would be in the way of the next of its name.
+    // A failed unit would block the next unit with its name.
     let _ = systemd.forget(&unit.name);
     stopped.doing(|| format!("unable to stop unit {:?}", unit.name))
 }

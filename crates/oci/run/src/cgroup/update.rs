@@ -1,4 +1,4 @@
-//! Changing the limits of a cgroup with processes in it.
+//! Changes the limits of a cgroup with processes in it.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use super::{limits, properties};
 use crate::error::Result;
 
 impl Cgroup {
-    /// Sets other limits; what is not said stays. Which devices may be used stays in any case.
+    /// Sets new limits; absent values and the device rules stay unchanged.
     pub(crate) fn update(&self, resources: &Resources) -> Result<()> {
         let dirs = Dirs::open(self)?;
         let resources = with_what_belongs_to_it(&dirs, resources)?;
@@ -19,14 +19,14 @@ impl Cgroup {
         let Some(unit) = &self.unit else {
             return limits::set(&dirs, &resources);
         };
-        // Before systemd does what would kill them all.
+        // Before systemd applies a limit that would kill all processes.
         limits::refuse_what_is_in_use(&dirs, &resources)?;
         self.update_unit(unit, &resources)?;
         limits::set(&dirs, &properties::as_systemd_rounds(&resources))
     }
 }
 
-/// Some values make sense only with another: where that is not said, it is as it was.
+/// Adds current values that a new value depends on.
 fn with_what_belongs_to_it(dirs: &Dirs<'_>, resources: &Resources) -> Result<Resources, Failed> {
     let mut whole = resources.clone();
     if let (Some(memory), true) = (&mut whole.memory, dirs.is_v2())
@@ -34,7 +34,7 @@ fn with_what_belongs_to_it(dirs: &Dirs<'_>, resources: &Resources) -> Result<Res
         && memory.limit.unwrap_or(0) == 0
         && memory.swap > Some(0)
     {
-        // With none the kernel tells no number, and the limit of swap stays one of both.
+        // Without a limit the kernel shows no number, and the swap limit stays a combined one.
         memory.limit = number(dir.read("memory.max")?.trim());
     }
     if let Some(cpu) = &mut whole.cpu {

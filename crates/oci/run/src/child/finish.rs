@@ -1,5 +1,5 @@
-//! The last steps of a process before it is another program: its rights, its place, its terminal.
-//! For a container's first process and for those that join it.
+//! The last steps of a process before it executes its program: limits, capabilities, working directory, terminal. For a
+//! container's first process and for those that join it.
 
 use std::convert::Infallible;
 use std::ffi::CStr;
@@ -26,7 +26,7 @@ use crate::sys::{
     working_directory_is_reachable,
 };
 
-/// What needs the host's rights, or its files.
+/// Sets limits that need the host's privileges or files.
 pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
     for (index, (resource, soft, hard)) in process.limits_at_once() {
         set_rlimit_of(0, resource, soft, hard).at_index(Step::Rlimit, index as u16)?;
@@ -44,8 +44,8 @@ pub(super) fn limits(process: &ProcessPlan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Has the keyring that is made next be labelled as the program that will have it: with the caller's label it
-/// would be out of its reach. Like the others, this is written to the host's `/proc`.
+/// Sets the SELinux label of the next keyring to the program's label: with the caller's label the program could not use
+/// it. Like the other attributes, this is written to the host's `/proc`.
 pub(super) fn label_of_keys(process: &ProcessPlan) -> Result<(), Fault> {
     let (Some(label), Some(_)) = (&process.selinux, &process.keyring) else {
         return Ok(());
@@ -57,7 +57,7 @@ pub(super) fn label_of_keys(process: &ProcessPlan) -> Result<(), Fault> {
         flags,
         Mode::empty(),
     ) {
-        // A kernel without keys.
+        // A kernel without keyrings.
         Err(Errno::NOENT) => return Ok(()),
         file => file.at_index(Step::Label, 2)?,
     };
@@ -66,16 +66,16 @@ pub(super) fn label_of_keys(process: &ProcessPlan) -> Result<(), Fault> {
         .at_index(Step::Label, 2)
 }
 
-/// A session, and keys, of its own.
+/// Creates a new session and session keyring.
 pub(super) fn session(process: &ProcessPlan, with_users: Option<bool>) -> Result<(), Fault> {
     match setsid() {
-        // It leads one already.
+        // The process leads a session already.
         Ok(_) | Err(Errno::PERM) => {}
         Err(errno) => return Err(errno).at(Step::Session),
     }
     if let Some(name) = &process.keyring {
         match join_session_keyring(name, with_users) {
-            // A kernel without keys has none to lend.
+            // A kernel without keyrings.
             Ok(()) | Err(Errno::NOSYS) => {}
             Err(errno) => return Err(errno).at(Step::Session),
         }
@@ -83,7 +83,7 @@ pub(super) fn session(process: &ProcessPlan, with_users: Option<bool>) -> Result
     Ok(())
 }
 
-/// How it is scheduled, and where its memory is.
+/// Sets the scheduling and the memory policy.
 pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
     if let Some(cpus) = &process.affinity {
         sched_setaffinity(None, cpus).at(Step::Affinity)?;
@@ -105,12 +105,13 @@ pub(super) fn scheduling(process: &ProcessPlan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Profile and label of the program that comes next, told to the kernel and to nothing that lies over it.
+/// Writes the AppArmor profile and SELinux label of the next program, directly to the kernel's `/proc` and not to a
+/// mount over it.
 pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), Fault> {
     let write = |files: &[&CStr], text: &CStr| -> rustix::io::Result<()> {
         let mut outcome = Err(Errno::NOENT);
         for file in files {
-            // `thread-self` is a link.
+            // `thread-self` is a symlink.
             outcome = open_proc(proc, file, ResolveFlags::NO_MAGICLINKS)
                 .and_then(|file| rustix::io::write(&file, text.to_bytes()).map(drop));
             if outcome != Err(Errno::NOENT) {
@@ -120,7 +121,7 @@ pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), 
         outcome
     };
     if let Some(profile) = &process.apparmor {
-        // The second is of kernels where it has to share the first with others.
+        // The second file exists on kernels on which AppArmor shares it with other modules.
         let files = [c"thread-self/attr/apparmor/exec", c"thread-self/attr/exec"];
         write(&files, profile).at_index(Step::Label, 0)?;
     }
@@ -130,8 +131,8 @@ pub(super) fn labels(process: &ProcessPlan, proc: BorrowedFd<'_>) -> Result<(), 
     Ok(())
 }
 
-/// Closes what is needed no more. A filter that comes next may know nothing of the call that does it, and then
-/// nothing that a caller left open may be left to the program.
+/// Closes descriptors that are not needed any more. A seccomp filter set next may not allow that call, and the program
+/// must inherit no descriptor that the caller left open.
 pub(super) fn close_the_rest(
     process: &ProcessPlan,
     channel: &Channel,
@@ -149,7 +150,7 @@ pub(super) fn close_the_rest(
     }
 }
 
-/// Gives up rights and becomes the user; returns which of the programs there is.
+/// Drops privileges and becomes the user; returns the index of the program that exists.
 pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Result<usize, Fault> {
     // As root first: the directory may be one that only root may enter.
     let entered = chdir(process.cwd.as_c_str());
@@ -159,7 +160,7 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
     if process.no_new_privileges {
         set_no_new_privs(true).at(Step::NoNewPrivileges)?;
     } else {
-        // Without it this is a privilege that is about to be given up.
+        // Without `no_new_privs`, setting the filter needs a privilege that is about to be dropped.
         filter(process, channel)?;
     }
     streams(process).at(Step::Streams)?;
@@ -177,7 +178,7 @@ pub(super) fn become_user(process: &mut ProcessPlan, channel: &Channel) -> Resul
     set_thread_res_gid(process.gid, process.gid, process.gid).at(Step::Groups)?;
     set_thread_res_uid(process.uid, process.uid, process.uid).at(Step::Groups)?;
     match entered {
-        // Or one that only the user may.
+        // Or one that only the user may enter.
         Err(Errno::ACCESS | Errno::PERM) => {
             chdir(process.cwd.as_c_str()).at(Step::WorkingDirectory)?;
             see_where_it_is()?;
@@ -206,14 +207,14 @@ fn see_where_it_is() -> Result<(), Fault> {
     }
 }
 
-/// Becomes the program.
+/// Executes the program.
 pub(super) fn become_program(
     process: &ProcessPlan,
     index: usize,
     channel: &Channel,
 ) -> Result<Infallible, Fault> {
-    // Nothing of the host's may be reached by `/proc/self/fd` while the kernel looks for the
-    // program and its interpreters. The channel leads nowhere, and is closed by the kernel itself.
+    // No descriptor of the host may be reachable through `/proc/self/fd` while the kernel loads the program and its
+    // interpreters. The channel leads nowhere, and the kernel closes it.
     close_all_but(process.preserve_fds, &mut [number(channel.fd())]);
     let Some(program) = process.programs.get(index) else {
         return Err(Errno::NOENT).at(Step::Execute);
@@ -235,7 +236,7 @@ fn filter(process: &ProcessPlan, channel: &Channel) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The first of the places where the program is.
+/// Returns the index of the first path at which the program exists.
 fn program(process: &ProcessPlan) -> Result<usize, Fault> {
     if process.programs.is_empty() {
         return Ok(0);
@@ -267,8 +268,8 @@ fn program(process: &ProcessPlan) -> Result<usize, Fault> {
     })
 }
 
-/// Whether the user may execute it. Profiles older than `faccessat2(2)` refuse that call: then the older one
-/// is asked, which goes by the real ids, and these are the same by now.
+/// Checks if the user may execute it. Filters older than `faccessat2(2)` refuse that call. Then the older call is used,
+/// which checks the real IDs; these are the same by now.
 fn may_execute(program: &CStr) -> rustix::io::Result<()> {
     match accessat(CWD, program, Access::EXEC_OK, AtFlags::EACCESS) {
         Err(Errno::PERM | Errno::NOSYS) => {
@@ -278,7 +279,8 @@ fn may_execute(program: &CStr) -> rustix::io::Result<()> {
     }
 }
 
-/// Pipes and terminals that it was given are its own, so that it can open them again by `/dev/stdout`.
+/// Changes the owner of inherited pipes and terminals to the user, so that the program can reopen them through
+/// `/dev/stdout`.
 fn streams(process: &ProcessPlan) -> rustix::io::Result<()> {
     for stream in [
         rustix::stdio::stdin(),
@@ -292,7 +294,7 @@ fn streams(process: &ProcessPlan) -> rustix::io::Result<()> {
             continue;
         }
         match fchown(stream, Some(process.uid), Some(Gid::from_raw(look.st_gid))) {
-            // Those of other users, and of file systems that cannot be written, stay as they are.
+            // Streams of other users and of read-only file systems stay unchanged.
             Ok(()) | Err(Errno::INVAL | Errno::PERM | Errno::ROFS) => {}
             Err(errno) => return Err(errno),
         }
@@ -302,16 +304,16 @@ fn streams(process: &ProcessPlan) -> rustix::io::Result<()> {
 
 fn set_groups(groups: &[Gid]) -> rustix::io::Result<()> {
     match set_thread_groups(groups) {
-        // A user namespace made without privileges may have none (`user_namespaces(7)`).
+        // In a user namespace made without privileges, setgroups may be denied (`user_namespaces(7)`).
         Err(Errno::PERM) if groups.is_empty() => Ok(()),
         done => done,
     }
 }
 
-/// Takes a capability out of the bounding set.
+/// Removes a capability from the bounding set.
 fn drop_bounding(cap: u32) -> rustix::io::Result<()> {
     match crate::sys::drop_from_bounding(cap) {
-        // One that the kernel does not have is not there.
+        // The kernel does not know this capability.
         Err(Errno::INVAL) => Ok(()),
         done => done,
     }
@@ -325,7 +327,7 @@ fn number(fd: BorrowedFd<'_>) -> u32 {
     fd.as_raw_fd() as u32
 }
 
-/// Opens a `/proc` of our own where none was made for the container.
+/// Opens a private `/proc` if none was made for the container.
 pub(super) fn proc_for(needed: bool, made: Option<OwnedFd>) -> Result<Option<OwnedFd>, Fault> {
     match made {
         Some(made) => Ok(Some(made)),
@@ -334,7 +336,7 @@ pub(super) fn proc_for(needed: bool, made: Option<OwnedFd>) -> Result<Option<Own
     }
 }
 
-/// Writes a file below a `/proc`, but to nothing that was mounted there.
+/// Writes a file below a `/proc`, but not to a mount over it.
 pub(super) fn write_proc(
     proc: BorrowedFd<'_>,
     file: &CStr,

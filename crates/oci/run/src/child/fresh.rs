@@ -1,4 +1,4 @@
-//! File systems that are made for a container.
+//! Creates file systems for a container.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,12 +11,12 @@ use rustix::mount::{
 
 use crate::plan::Fresh;
 
-/// A file system that is nowhere yet.
+/// Creates a detached file system.
 pub(super) fn make_fresh(fresh: &Fresh) -> rustix::io::Result<OwnedFd> {
     make_fresh_with(fresh, None)
 }
 
-/// The same, whose root has this mode.
+/// Creates a detached file system whose root has this mode.
 pub(super) fn make_fresh_with(fresh: &Fresh, mode: Option<u32>) -> rustix::io::Result<OwnedFd> {
     make_file_system(&fresh.kind, &fresh.data, mode, fresh.attr)
 }
@@ -47,7 +47,7 @@ pub(super) fn make_file_system(
     fsmount(context.as_fd(), FsMountFlags::FSMOUNT_CLOEXEC, attr)
 }
 
-/// A `/proc` with processes only.
+/// Creates a `/proc` with processes only.
 pub(super) fn own_proc_of_processes() -> rustix::io::Result<OwnedFd> {
     let context = fsopen(c"proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(context.as_fd(), c"subset", c"pid")?;
@@ -56,7 +56,7 @@ pub(super) fn own_proc_of_processes() -> rustix::io::Result<OwnedFd> {
     fsmount(context.as_fd(), flags, none)
 }
 
-/// A `/proc` of our own, that nobody has put anything into.
+/// Creates a private `/proc` without mounts in it.
 pub(super) fn own_proc() -> rustix::io::Result<OwnedFd> {
     make_file_system(c"proc", &[], None, 0)
 }

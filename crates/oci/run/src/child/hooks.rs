@@ -9,8 +9,8 @@ use crate::plan::{HookStep, HookSteps};
 use crate::report::{Fault, Step};
 use crate::sys::{Image, Side, execute, exit_now, fork, pidfd_signal, poll_in, wait_for};
 
-/// Runs a stage's hooks one after the other; `env` is that of the container's process. The error number of one
-/// that ended badly is its exit code above [`BAD_END`].
+/// Runs a stage's hooks in order; `env` is that of the container's process. The error number of a failed hook is its
+/// exit code plus [`BAD_END`].
 pub(super) fn run(hooks: &HookSteps, env: &Image, at: Step) -> Result<(), Fault> {
     for hook in &hooks.steps {
         one(hook, hooks, env).map_err(|errno| Fault {
@@ -24,7 +24,7 @@ pub(super) fn run(hooks: &HookSteps, env: &Image, at: Step) -> Result<(), Fault>
 
 fn one(hook: &HookStep, hooks: &HookSteps, env: &Image) -> rustix::io::Result<()> {
     if let Some(state) = &hooks.state {
-        // The offset is one for all that have it.
+        // All holders of the file share the offset.
         seek(state, SeekFrom::Start(0))?;
     }
     let process = match fork()? {
@@ -55,5 +55,5 @@ fn one(hook: &HookStep, hooks: &HookSteps, env: &Image) -> rustix::io::Result<()
     }
 }
 
-/// Above this, what is told as an error number is how a hook ended.
+/// Error numbers above this are exit codes of a hook.
 pub(crate) const BAD_END: i32 = 3000;

@@ -1,4 +1,4 @@
-//! A process that joins a container.
+//! The child process that joins a container.
 
 use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,30 +13,30 @@ use crate::plan::ProcessPlan;
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{CloneArgs, Side, clone, enter_namespaces, exit_now};
 
-/// What a process joins, and what it becomes there.
+/// The namespaces that a process joins, and its plan.
 #[derive(Debug)]
 pub(crate) struct Joining {
     /// The container's first process.
     pub(crate) init: OwnedFd,
-    /// `CLONE_NEW…` of what is the container's own; without its processes where its parent has entered those.
+    /// `CLONE_NEW…` of the container's own namespaces, without the PID namespace if the parent has entered it.
     pub(crate) namespaces: u64,
-    /// Whether its processes are among them: only a child is one of those then.
+    /// Whether the PID namespace is among them: then only a child is in it.
     pub(crate) by_child: bool,
     pub(crate) has_users: bool,
-    /// Its root where that is not its mount namespace's.
+    /// The root directory, if it is not that of the mount namespace.
     pub(crate) root: Option<OwnedFd>,
     pub(crate) tasks: Vec<OwnedFd>,
     pub(crate) process: ProcessPlan,
 }
 
-/// Joins.
+/// Joins the container and executes the program.
 pub(crate) fn run(joining: &mut Joining, channel: &Channel) -> ! {
     heap::refuse();
     let Err(fault) = live(joining, channel);
     fail(fault, channel)
 }
 
-/// Goes on as a child of this process's parent, which hears of it.
+/// Continues as a child of this process's parent, which is told its PID.
 fn become_sibling(channel: &Channel) -> Result<(), Fault> {
     let args = CloneArgs {
         sibling: true,
@@ -71,7 +71,7 @@ fn live(joining: &mut Joining, channel: &Channel) -> Result<Infallible, Fault> {
     }
     if null::open_again(None).is_err() {
         let lent = channel.tell(&Word::Null).and_then(|()| channel.take());
-        // Where the container has none any more, nor the host its own to lend, it stays as it is.
+        // If neither the container nor the host has a null device to use, the stream stays as it is.
         let _ = null::open_again(lent.ok().as_ref());
     }
     finish::session(&joining.process, None)?;

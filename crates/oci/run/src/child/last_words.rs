@@ -1,4 +1,4 @@
-//! What is said by the container's standard error where nobody else hears it any more.
+//! Error messages on the container's standard error, after the parent has gone.
 
 use std::io::IoSlice;
 
@@ -8,7 +8,7 @@ use super::hooks::BAD_END;
 use crate::plan::ProcessPlan;
 use crate::report::{Fault, Step};
 
-/// Says by the container's standard error why its program was not started: whoever made it is gone by then.
+/// Writes to the container's standard error why its program was not started: the parent is gone by then.
 pub(super) fn whoever_reads(process: &ProcessPlan, fault: Fault) {
     let why: &[u8] = match fault.errno {
         Errno::NOEXEC => b"exec format error",
@@ -51,10 +51,10 @@ pub(super) fn whoever_reads(process: &ProcessPlan, fault: Fault) {
     let _ = rustix::io::writev(rustix::stdio::stderr(), &parts);
 }
 
-/// What [`super::hooks`] makes of a call that the filter kills for.
+/// The status that [`super::hooks`] gives a system call for which the filter kills.
 const SIGSYS: i32 = 128 + libc::SIGSYS;
 
-/// A number as text, without memory for it.
+/// A number as text, without allocation.
 #[derive(Default)]
 struct Digits([u8; 10]);
 

@@ -1,5 +1,5 @@
-//! The child of the clone: carries a plan out by system calls alone. It allocates nothing and takes
-//! no lock ([`crate::heap`] sees to that); what it cannot do it tells by number.
+//! The child of the clone: carries out a plan with system calls only. It allocates nothing and takes no lock
+//! ([`crate::heap`] enforces that); it reports failures by number.
 
 mod finish;
 mod fresh;
@@ -34,10 +34,10 @@ use crate::sys::{
     set_domain_name, set_host_name, unshare_cgroup, unshare_ipc, unshare_time,
 };
 
-/// What a process that is no program yet ends with when it fails: it has told why.
+/// Exit code of a child that failed before it executed a program, after it reported why.
 const FAILED: i32 = 1;
 
-/// Carries a plan out. What was inherited of the caller's memory is the child's own.
+/// Carries out a plan. The inherited memory of the caller belongs to the child.
 pub(crate) fn run(plan: &mut Plan, channel: &Channel) -> ! {
     heap::refuse();
     let Err(fault) = live(plan, channel);
@@ -50,8 +50,8 @@ fn fail(fault: Fault, channel: &Channel) -> ! {
     exit_now(FAILED)
 }
 
-/// Enters what exists with a process of its own, which then makes the container's: whoever has left
-/// the host's users for others can do nothing more for it.
+/// Enters existing namespaces in an intermediate process, which then creates the container's process. A process that
+/// has left the host's user namespace can do nothing more for it.
 pub(crate) fn run_between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> ! {
     heap::refuse();
     let made = between(plan, channel, cgroup);
@@ -65,7 +65,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
     die_with_parent().at(Step::Parent)?;
     enter_cgroups(&plan.tasks)?;
     finish::limits(&plan.process)?;
-    // With the rights of the host first: a namespace may belong to others than the users that are joined.
+    // With the privileges of the host first: a namespace may belong to another user namespace than the joined one.
     plan.namespaces
         .join
         .retain(|join| enter_namespaces(join.file.as_fd(), join.kind).is_err());
@@ -82,7 +82,7 @@ fn between(plan: &mut Plan, channel: &Channel, cgroup: Option<&OwnedFd>) -> Resu
     match clone(&args).at(Step::Intermediate)? {
         Side::Parent(process) => channel.tell(&Word::Made(process.pid)).at(Step::Parent),
         Side::Child => {
-            // Done before.
+            // The intermediate process has done these.
             plan.tasks.clear();
             plan.process.rlimits.clear();
             plan.process.oom_score_adj = None;
@@ -109,7 +109,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     }
     let makes_users = plan.namespaces.new & libc::CLONE_NEWUSER as u64 != 0;
     if !makes_users {
-        // Else the parent has: nobody in there may raise them.
+        // Otherwise the parent has set them: no process in the user namespace may raise them.
         finish::limits(&plan.process)?;
     }
     finish::label_of_keys(&plan.process)?;
@@ -139,7 +139,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
         channel.did(Step::Loopback, 0);
     }
     let mut proc = None;
-    // Files of the root have the modes that they should have, whatever the caller's umask is.
+    // Files of the root file system get their exact modes, whatever the caller's umask is.
     let usual = umask(Mode::empty());
     if let Some(root) = &mut plan.root {
         proc = root::fill(root, channel)?;
@@ -176,12 +176,12 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
             console = Some(terminal::open(terminal, root.tree.as_fd(), true).at(Step::Terminal)?);
             channel.did(Step::Terminal, 0);
         }
-        // Before the files may be written to no more.
+        // Before the files become read-only.
         write_sysctls(&plan.sysctls, proc.as_ref(), channel)?;
         root::make_directory(root, &process.cwd);
         root::close(root)?;
         channel.did(Step::Mask, 0);
-        // A /dev that is none of ours need not have one.
+        // A bind-mounted `/dev` may have no null device.
         let needs_null = root.devices.is_some();
         let lent = if needs_null { None } else { null::lend() };
         root::enter(root)?;
@@ -226,8 +226,8 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     finish::close_the_rest(&plan.process, channel, kept)?;
     let program = finish::become_user(&mut plan.process, channel)?;
     channel.did(Step::Groups, 0);
-    // From here on the end of the parent is the end of its words, which are waited for: it notes us
-    // before anyone can start us.
+    // From here on the closed channel, on which the child waits, reports the parent's exit. The parent records the
+    // child before anyone can start it.
     set_parent_process_death_signal(None).at(Step::Parent)?;
     end_when_asked();
     channel
@@ -239,7 +239,7 @@ fn live(plan: &mut Plan, channel: &Channel) -> Result<Infallible, Fault> {
     finish::become_program(&plan.process, program, channel)
 }
 
-/// Makes a time namespace and enters it, which is only given to children otherwise.
+/// Creates a time namespace and enters it: otherwise only children would be in it.
 fn make_time(has_offsets: bool, opens_up: bool, channel: &Channel) -> rustix::io::Result<()> {
     unshare_time()?;
     if has_offsets {
@@ -283,7 +283,7 @@ fn own_terminal(terminal: &crate::plan::Terminal) -> Result<OwnedFd, Fault> {
     terminal::open(terminal, root.as_fd(), false).at(Step::Terminal)
 }
 
-/// Until it has told that it is ready nobody knows of it but its parent.
+/// Kills this process when its parent exits: until it reports that it is ready, only its parent knows about it.
 fn die_with_parent() -> rustix::io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))
 }
@@ -297,7 +297,7 @@ fn enter_cgroups(tasks: &[OwnedFd]) -> Result<(), Fault> {
 
 fn join(plan: &Plan) -> Result<(), Fault> {
     for join in &plan.namespaces.join {
-        // Of processes only children are in another one: the parent has seen to that.
+        // Only children are in another PID namespace: the parent has entered it for them.
         if join.kind != libc::CLONE_NEWPID as u64 || plan.namespaces.user.is_some() {
             enter_namespaces(join.file.as_fd(), join.kind).at_index(Step::Join, join.index)?;
         }

@@ -1,13 +1,13 @@
-//! `HOME` from the container's own `/etc/passwd`.
+//! Reads `HOME` from the container's `/etc/passwd`.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 
 use crate::plan::ProcessPlan;
 
-/// The most that is read of it.
+/// Maximum number of bytes that are read.
 const LIMIT: usize = 1 << 20;
 
-/// Adds it to the environment; `/` where nothing is found.
+/// Adds `HOME` to the environment; `/` if it is not found.
 pub(super) fn fill(process: &mut ProcessPlan) {
     let uid = process.uid.as_raw();
     let mut home = [0u8; 1024];
@@ -20,7 +20,7 @@ pub(super) fn fill(process: &mut ProcessPlan) {
     process.env.fill_room(b"HOME=", home);
 }
 
-/// The sixth field of the user's line.
+/// Returns the sixth field of the user's line.
 fn find(uid: u32, home: &mut [u8]) -> Option<usize> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = openat(CWD, c"/etc/passwd", flags, Mode::empty()).ok()?;
@@ -54,7 +54,7 @@ struct Line {
 }
 
 impl Line {
-    /// The length of the directory when the line of the user is complete.
+    /// Reads a byte; returns the length of the directory when the user's line is complete.
     fn take(&mut self, byte: u8, uid: u32, home: &mut [u8]) -> Option<usize> {
         match (byte, self.field) {
             (b'\n', field) => {

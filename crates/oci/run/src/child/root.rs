@@ -1,4 +1,4 @@
-//! Making the root file system and turning over to it.
+//! Creates the root file system and switches to it.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,8 +26,7 @@ use crate::plan::{
 use crate::report::{At, Channel, Fault, Step, Word};
 use crate::sys::{MountAttr, enter_namespaces, set_mount_attributes, unshare_mounts};
 
-/// Puts the tree in its place and everything into it. Also returns a descriptor of the container's
-/// `/proc` where it has one of its own.
+/// Attaches the tree and everything in it. Also returns a descriptor of the container's `/proc`, if it has its own.
 pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<OwnedFd>, Fault> {
     match &mut plan.few {
         Some(few) => enter_few(few, plan.tree.as_fd()).at(Step::PlaceRoot)?,
@@ -53,7 +52,7 @@ pub(super) fn fill(plan: &mut RootPlan, channel: &Channel) -> Result<Option<Owne
     Ok(proc)
 }
 
-/// Makes a mount namespace of one with few mounts, and puts the tree there. The host's files are found as before.
+/// Makes a mount namespace from one with few mounts, and attaches the tree there. The host's files stay reachable.
 fn enter_few(few: &mut Few, tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let host = open_dir(CWD, c"/")?;
     enter_namespaces(few.namespace.as_fd(), libc::CLONE_NEWNS as u64)?;
@@ -64,14 +63,14 @@ fn enter_few(few: &mut Few, tree: BorrowedFd<'_>) -> rustix::io::Result<()> {
     chroot(c".")
 }
 
-/// Puts the tree in its place in a copy of the host's mounts.
+/// Attaches the tree in a copy of the host's mounts.
 fn place_in_copy(plan: &mut RootPlan) -> Result<(), Fault> {
     let host = open_dir(CWD, c"/").at(Step::HostPropagation)?;
     let (flag, recursive) = plan.host_propagation;
     set_mount_attributes(host.as_fd(), recursive, &MountAttr::propagation(flag))
         .at(Step::HostPropagation)?;
     if flag == libc::MS_SHARED {
-        // Where something is put, nothing may reach the host by it.
+        // Mounts at these paths must not propagate to the host.
         for place in plan
             .attached
             .iter()
@@ -93,22 +92,21 @@ fn place_in_copy(plan: &mut RootPlan) -> Result<(), Fault> {
     attach(plan.tree.as_fd(), CWD, &plan.place).at(Step::PlaceRoot)
 }
 
-/// Makes the directory that the process begins in, where it is not there. Whether it can be entered is
-/// seen when it is.
+/// Makes the working directory if it is missing. Entering it later reports errors.
 pub(super) fn make_directory(plan: &RootPlan, path: &CStr) {
     let _ = find(plan.tree.as_fd(), path, Make::Directory, false);
 }
 
-/// What lies over what is hidden: the first of a kind, of which the others are copies.
+/// Mounts over hidden paths: the first of a kind, of which the others are copies.
 #[derive(Default)]
 struct Masks {
     directory: Option<OwnedFd>,
     file: Option<OwnedFd>,
-    /// The null device, by the parent, to be the first that lies over a file.
+    /// The null device from the parent, used as the first mount over a file.
     given: Option<OwnedFd>,
 }
 
-/// Takes away what shall not be seen or written, once nothing more is put there.
+/// Hides masked paths and makes paths read-only, once all mounts are in place.
 pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
     let root = plan.tree.as_fd();
     for step in &mut plan.mounts {
@@ -136,10 +134,10 @@ pub(super) fn close(plan: &mut RootPlan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Turns over to the new root; the host's is gone.
+/// Switches to the new root and drops the host's.
 pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
     if let Some(root) = plan.few.as_ref().and_then(|few| few.root.as_ref()) {
-        // This namespace's own: the host's is in another.
+        // The root of this namespace: the host's is in another one.
         fchdir(root).and_then(|()| chroot(c".")).at(Step::Pivot)?;
     }
     fchdir(&plan.tree).at(Step::Pivot)?;
@@ -147,15 +145,15 @@ pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
         for point in hidden {
             hide_from_below(point).at(Step::Pivot)?;
         }
-        // As on an initial ramdisk, whose root is no mount that could be changed for another.
+        // On an initial ramdisk the root mount cannot be replaced.
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         move_mount(&plan.tree, c"", CWD, c"/", flags).at(Step::Pivot)?;
         chroot(c".").at(Step::Pivot)?;
     } else {
-        // The old root lies over the new one then, from where it is let go.
+        // The old root is now mounted over the new one and is unmounted from there.
         let old = open_dir(CWD, c"/").at(Step::Pivot)?;
         pivot_root(c".", c".").at(Step::Pivot)?;
-        // By its own descriptor: here `.` is the new one, whose mounts keep what they were given.
+        // Through its own descriptor: here `.` is the new root, whose mounts keep their propagation.
         fchdir(&old).at(Step::Pivot)?;
         set_mount_attributes(old.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))
             .at(Step::Pivot)?;
@@ -170,10 +168,10 @@ pub(super) fn enter(plan: &RootPlan) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Takes a mount of the host's out of this namespace; where it is not to be had something lies over it.
+/// Unmounts a mount of the host in this namespace, or hides it if it cannot be unmounted.
 fn hide_from_below(point: &CStr) -> rustix::io::Result<()> {
     let place = match open_dir(CWD, point) {
-        // It went with another.
+        // It was removed together with another mount.
         Err(Errno::NOENT | Errno::NOTDIR) => return Ok(()),
         place => place?,
     };
@@ -261,7 +259,7 @@ fn mount(
         What::Fresh(fresh) => {
             let mode = match &hides {
                 Some(hidden) => Some(fstat(hidden).at_index(Step::Mount, index)?.st_mode),
-                // The file system has its own where it hides nothing.
+                // The file system has its own mode if it hides nothing.
                 None => None,
             };
             let mount = make_fresh_with(fresh, mode).at_index(Step::Mount, index)?;
@@ -315,7 +313,7 @@ fn mount(
         What::Unified { fresh, instead } => {
             let mount = match (make_fresh(fresh), instead) {
                 (Ok(mount), _) => mount,
-                // Those of a user namespace may only see their own.
+                // A user namespace may be allowed to see only its own cgroups.
                 (Err(Errno::PERM | Errno::BUSY), Some(tree)) => {
                     tree.using(|tree| dup(tree)).at_index(Step::Mount, index)?
                 }
@@ -334,13 +332,13 @@ fn mount(
     Ok(made)
 }
 
-/// Labels the root of a file system.
+/// Sets the SELinux label of the root of a file system.
 fn label_root(mount: BorrowedFd<'_>, label: &CStr) -> rustix::io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = openat(mount, c".", flags, Mode::empty())?;
     let label = label.to_bytes_with_nul();
     match fsetxattr(&root, c"security.selinux", label, XattrFlags::empty()) {
-        // Those of a user namespace have no labels.
+        // File systems of a user namespace have no labels.
         Err(Errno::OPNOTSUPP) => Ok(()),
         labelled => labelled,
     }
@@ -398,14 +396,14 @@ fn place_hierarchy(
     Ok(())
 }
 
-/// Moves a detached mount onto what a descriptor names.
+/// Moves a detached mount onto the target of a descriptor.
 pub(super) fn place(mount: BorrowedFd<'_>, target: BorrowedFd<'_>) -> rustix::io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     move_mount(mount, c"", target, c"", flags)
 }
 
 fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
-    // The place was found before, without links.
+    // The path was resolved before, without symlinks.
     move_mount(
         mount,
         c"",
@@ -415,7 +413,7 @@ fn attach(mount: BorrowedFd<'_>, at: BorrowedFd<'_>, path: &CStr) -> rustix::io:
     )
 }
 
-/// What lies on top of what a descriptor names.
+/// Returns the topmost mount at the target of a descriptor.
 fn top_of(target: BorrowedFd<'_>) -> rustix::io::Result<OwnedFd> {
     open_tree(
         target,
@@ -436,8 +434,8 @@ fn read_only() -> MountAttr {
     }
 }
 
-/// A file to mount something on that the bundle does not name: a link of the image's may not lead it over
-/// one by which the kernel is told of this process.
+/// Finds a mount target that the bundle does not name. A symlink in the image must not redirect it over a kernel file
+/// about this process.
 pub(super) fn find_outside_proc(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -479,7 +477,7 @@ fn make_device(root: BorrowedFd<'_>, target: &CStr, what: &DeviceWhat) -> rustix
     let directory = find(root, parent, Make::Directory, false)?;
     match mknodat(&directory, name, *kind, *mode, *device) {
         Ok(()) => {}
-        // The image has it, or thinks so: what it is worth the cgroup decides.
+        // The node exists in the image. The device cgroup decides about its use.
         Err(Errno::EXIST) => return Ok(()),
         Err(error) => return Err(error),
     }
@@ -521,7 +519,7 @@ fn link_devices(root: BorrowedFd<'_>) -> rustix::io::Result<()> {
     symlinkat(c"pts/ptmx", &dev, c"ptmx")
 }
 
-/// Lays an empty directory over a directory, and nothing over anything else.
+/// Mounts an empty directory over a directory; does nothing for other files.
 fn hide(
     root: BorrowedFd<'_>,
     path: &CStr,
@@ -555,7 +553,7 @@ fn hide(
     place(copy.as_fd(), target.as_fd())
 }
 
-/// A detached copy of a mount.
+/// Makes a detached copy of a mount.
 fn copy_of(mount: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE
         | OpenTreeFlags::OPEN_TREE_CLOEXEC
@@ -563,7 +561,7 @@ fn copy_of(mount: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     open_tree(mount, c"", flags)
 }
 
-/// The host's `/dev/null`, which is looked at: the container has not been turned over to yet.
+/// Opens the host's `/dev/null` and checks it, before the switch to the new root.
 fn nothing() -> rustix::io::Result<OwnedFd> {
     let tree = detached(c"/dev/null")?;
     if is_null(&fstat(&tree)?) {

@@ -10,12 +10,12 @@ use super::fresh::own_proc_of_processes;
 use crate::report::{At as _, Fault, Step};
 use crate::state::FIFO;
 
-/// What a container's process waits with. Other processes of a shared PID namespace may reach its descriptors, so that
-/// it holds no directory of the host.
+/// Resources for the wait for the start. Other processes of a shared PID namespace may reach its descriptors, so it
+/// holds no directory of the host.
 pub(super) enum Start {
-    /// The fifo by a descriptor that only names it, and the process's descriptors in its own `/proc`.
+    /// An `O_PATH` descriptor of the fifo, and the process's descriptors in its own `/proc`.
     Fifo { fifo: OwnedFd, fds: OwnedFd },
-    /// The directory of the fifo, where no `/proc` is to be had.
+    /// The directory of the fifo, if no `/proc` is available.
     Directory(OwnedFd),
 }
 
@@ -32,7 +32,7 @@ impl Start {
                 let fifo = openat(&dir, FIFO, flags, Mode::empty()).at(Step::Fifo)?;
                 Ok(Self::Fifo { fifo, fds })
             }
-            // An unprivileged user without a PID namespace may mount none.
+            // An unprivileged user without a PID namespace cannot mount one.
             Err(_) => Ok(Self::Directory(dir)),
         }
     }
@@ -44,7 +44,7 @@ impl Start {
         }
     }
 
-    /// Opens the fifo for writing, which waits for its reader: the command that starts the container.
+    /// Opens the fifo for writing, which waits for a reader: the command that starts the container.
     pub(super) fn wait(self) -> Result<(), Fault> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC;
         let open = || match &self {

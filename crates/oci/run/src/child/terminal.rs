@@ -1,4 +1,4 @@
-//! A terminal of the container's own, whose other end goes to whoever asked for it.
+//! The container's terminal, whose master end goes to the caller.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -16,11 +16,11 @@ use crate::sys::send_with;
 /// `DEVPTS_SUPER_MAGIC`.
 const DEVPTS: i64 = 0x1cd1;
 
-/// Makes a terminal in the file system of `root`, sends its other end, and returns this one.
-/// With `console` it becomes `/dev/console` as well.
+/// Makes a terminal in the file system of `root`, sends its master end, and returns the other one. With `console` it is
+/// also mounted at `/dev/console`.
 pub(super) fn open(terminal: &Terminal, root: BorrowedFd<'_>, console: bool) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
-    // No link is followed: a container that put something else there gets no terminal of the host's.
+    // Symlinks are refused: a container must not redirect this to a terminal of the host.
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
     let other = openat2(root, c"dev/pts/ptmx", flags, Mode::empty(), resolve)?;
     let device = fstat(&other)?.st_rdev;

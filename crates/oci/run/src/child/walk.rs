@@ -1,5 +1,5 @@
-//! Finding, and where it is missing making, what something is mounted on: below the root whatever
-//! links say, one descriptor after the other, no path looked up twice.
+//! Finds mount targets, and creates missing ones. The walk stays below the root whatever symlinks say, opens one
+//! directory after the other, and looks up no path twice.
 
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -10,10 +10,10 @@ use rustix::fs::{
 };
 use rustix::io::{Errno, Result, dup};
 
-/// How many links may be met on the way, as the kernel has it.
+/// Maximum number of followed symlinks, as in the kernel.
 const LINKS: u32 = 40;
 
-/// What is made where nothing is.
+/// The type of a file to create if the target is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Make {
     Nothing,
@@ -21,8 +21,7 @@ pub(crate) enum Make {
     File,
 }
 
-/// Opens what a path below `root` names, as a descriptor that only names it. `plain` is refused
-/// a link anywhere.
+/// Opens a path below `root` as an `O_PATH` descriptor. With `plain`, a symlink anywhere is refused.
 pub(crate) fn find(root: BorrowedFd<'_>, path: &CStr, make: Make, plain: bool) -> Result<OwnedFd> {
     let mut resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     if plain {
@@ -37,13 +36,13 @@ pub(crate) fn find(root: BorrowedFd<'_>, path: &CStr, make: Make, plain: bool) -
         resolve,
     ) {
         Err(Errno::NOENT) if make != Make::Nothing => Walk::new(path)?.go(root, make, plain),
-        // Something moves in the tree: looked at step by step it is found.
+        // Files in the tree are being moved: a walk step by step finds the target.
         Err(Errno::AGAIN) => Walk::new(path)?.go(root, make, plain),
         found => found,
     }
 }
 
-/// Text of a bounded length that needs no memory.
+/// A bounded string that needs no allocation.
 struct Text {
     bytes: [u8; libc::PATH_MAX as usize],
     length: usize,
@@ -59,7 +58,7 @@ impl Text {
 
     fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let end = self.length + bytes.len();
-        // The last one is for the end.
+        // The last byte is the terminating NUL.
         if end >= self.bytes.len() {
             return Err(Errno::NAMETOOLONG);
         }
@@ -83,13 +82,13 @@ impl Text {
     }
 }
 
-/// A way through a tree, a name at a time.
+/// A walk through a tree, one name at a time.
 struct Walk {
-    /// What is still to go.
+    /// The remaining path.
     rest: Text,
-    /// Where `rest` begins.
+    /// The position in `rest`.
     at: usize,
-    /// Where we are, without links.
+    /// The path walked so far, without symlinks.
     done: Text,
     links: u32,
 }
@@ -158,7 +157,7 @@ impl Walk {
         Ok(here)
     }
 
-    /// The next name.
+    /// Takes the next name.
     fn next(&mut self, name: &mut Text) -> Result<bool> {
         loop {
             let rest = &self.rest.as_bytes()[self.at..];
@@ -184,7 +183,7 @@ impl Walk {
             .all(|&byte| byte == b'/' || byte == b'.')
     }
 
-    /// Goes on with what a link says; whether that begins at the root.
+    /// Continues with the target of a symlink; returns whether that is absolute.
     fn follow(&mut self, link: BorrowedFd<'_>) -> Result<bool> {
         let mut room = [MaybeUninit::<u8>::uninit(); libc::PATH_MAX as usize];
         let (target, _) = readlinkat_raw(link, c"", &mut room[..])?;
@@ -200,8 +199,7 @@ impl Walk {
         Ok(from_root)
     }
 
-    /// The directory that was come to, from the root again: where `..` leads is nobody's to say who
-    /// moves directories about.
+    /// Opens the current directory again from the root. `..` is not used, because another process may move directories.
     fn back(&self, root: BorrowedFd<'_>) -> Result<OwnedFd> {
         let path = self.done.as_c()?.to_bytes_with_nul();
         let path = path.strip_prefix(b"/").unwrap_or(path);
@@ -218,7 +216,7 @@ impl Walk {
     }
 }
 
-/// What has this name, be it a link; what is mounted on it where something is.
+/// Opens an entry, even a symlink; the mount on top of it, if there is one.
 fn step(directory: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(directory, name, flags, Mode::empty())
@@ -278,7 +276,7 @@ mod tests {
             make(c"run/a/b/c", Make::Directory).unwrap_err(),
             Errno::NOTDIR
         );
-        // A directory that became a link while what is in it was looked at.
+        // A directory became a symlink while the walk was below it.
         let mut walk = Walk::new(c"x").unwrap();
         walk.done.push(b"/absolute").unwrap();
         assert_eq!(walk.back(fd.as_fd()).unwrap_err(), Errno::LOOP);

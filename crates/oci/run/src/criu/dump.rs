@@ -1,4 +1,4 @@
-//! Writing a running container out.
+//! Checkpoints a running container.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::state::State;
 
 const LOG_FILE: &str = "dump.log";
 
-/// Has CRIU write a container out. What ends by it is ended when this returns.
+/// Lets CRIU checkpoint a container. If CRIU stops the container, it has stopped when this returns.
 pub(crate) fn dump(state: &State, bundle: &Bundle, options: &Options, log: &Log) -> Result<()> {
     let linux = bundle.linux()?;
     let images = directory(&options.images)?;
@@ -77,14 +77,14 @@ fn ask(session: Session, request: &CriuReq, status: &mut Status) -> Result<()> {
         Ok(())
     })?;
     let code = session.end()?;
-    // After a dump of memory alone it waits for the next, and is told that there is none.
+    // After a dump of memory alone CRIU waits for another request and fails because there is none.
     if code != 0 && request.r#type() != CriuReqType::PreDump {
         return Err(Error::new(format!("criu failed: exit status {code}")));
     }
     Ok(())
 }
 
-/// Who waits until pages can be fetched.
+/// The caller that waits until pages can be fetched.
 struct Status(Option<File>);
 
 impl Status {
@@ -111,13 +111,13 @@ impl Status {
         if notice.name == "status-ready"
             && let Some(mut file) = self.0.take()
         {
-            // Whoever has stopped waiting is no reason to stop.
+            // It is no error if the caller has stopped waiting.
             let _ = file.write_all(&[0]);
         }
     }
 }
 
-/// Opens a directory, which is made where it is missing.
+/// Opens a directory, and creates it if it is missing.
 pub(crate) fn directory(path: &Path) -> Result<OwnedFd> {
     let made = DirBuilder::new().mode(0o700).recursive(true).create(path);
     made.and_then(|()| File::open(path))
@@ -125,7 +125,7 @@ pub(crate) fn directory(path: &Path) -> Result<OwnedFd> {
         .map(OwnedFd::from)
 }
 
-/// Writes down what the standard streams were, so that pipes can be given in their places.
+/// Records the standard streams, so that pipes can be replaced at restore.
 fn write_descriptors(images: &Path, descriptors: &[String]) -> Result<()> {
     let text = serde_json::to_vec(descriptors).doing(|| DESCRIPTORS.to_owned())?;
     let path = images.join(DESCRIPTORS);

@@ -1,5 +1,5 @@
-//! What of a container is not its own, and is not written out with it: the host's trees that are mounted
-//! in it, and namespaces that were there before it.
+//! Parts of a container that belong to the host and are not checkpointed: bind-mounted trees, and namespaces that
+//! existed before it.
 
 use std::ffi::OsString;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,16 +16,16 @@ use crate::error::{Error, Result, While};
 use crate::plan::DEFAULT_DEVICES;
 use crate::plan::options::MountOptions;
 
-/// How many links may be met on the way, as the kernel has it.
+/// Maximum number of followed symlinks, as in the kernel.
 const LINKS: u32 = 40;
 
-/// Whether a mount shows a tree of the host's.
+/// Returns whether a mount is a bind mount of the host's.
 pub(super) fn is_bind(mount: &Mount) -> bool {
     let options = MountOptions::parse(&mount.options);
     !options.remount && (options.bind || mount.kind == "bind")
 }
 
-/// The host's trees that a container has: where, and what.
+/// Returns the host's trees in a container: their path inside, and their source.
 pub(super) fn trees(bundle: &Bundle, cgroup: &Cgroup) -> Result<Vec<(String, PathBuf)>> {
     let spec = &bundle.spec;
     let rootfs = bundle.rootfs();
@@ -50,7 +50,7 @@ pub(super) fn trees(bundle: &Bundle, cgroup: &Cgroup) -> Result<Vec<(String, Pat
             }
         }
     }
-    // With users of its own a container has the host's device nodes.
+    // A container with a user namespace has the host's device nodes.
     let usual = DEFAULT_DEVICES.map(|(name, _, _)| format!("/dev/{name}"));
     let given = linux.iter().flat_map(|linux| &linux.devices);
     for device in given.map(|device| &device.path).chain(&usual) {
@@ -59,7 +59,7 @@ pub(super) fn trees(bundle: &Bundle, cgroup: &Cgroup) -> Result<Vec<(String, Pat
     Ok(trees)
 }
 
-/// Tells what is mounted in a running container that is not its own.
+/// Tells CRIU about external mounts in a running container.
 pub(super) fn tell_mounts(
     opts: &mut CriuOpts,
     bundle: &Bundle,
@@ -70,7 +70,7 @@ pub(super) fn tell_mounts(
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(&path, flags, Mode::empty()).doing(|| path)?;
     for (name, _) in trees(bundle, cgroup)? {
-        // Where a link on the way lies in a mount, it is elsewhere.
+        // A symlink inside a mount may change the real path.
         let place = seen(&root, &name).map_or_else(|| name.clone(), |(place, _)| place);
         opts.mount(place, name);
     }
@@ -90,10 +90,10 @@ pub(super) fn tell_mounts(
     Ok(())
 }
 
-/// What is laid over a file that is hidden.
+/// The file mounted over a masked file.
 pub(super) const NOTHING: &str = "/dev/null";
 
-/// Where something is in a container, and what.
+/// Returns the real path of a file in a container, and its type.
 fn seen(root: &OwnedFd, path: &str) -> Option<(String, FileType)> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
@@ -105,7 +105,7 @@ fn seen(root: &OwnedFd, path: &str) -> Option<(String, FileType)> {
     place.starts_with('/').then_some((place, kind))
 }
 
-/// Where a path leads below a root, whatever links say; what is not there is no link.
+/// Resolves a path below a root, following symlinks within it; missing parts count as plain names.
 fn resolve(root: &Path, path: &str) -> String {
     let mut rest: Vec<OsString> = parts(Path::new(path));
     let mut done = PathBuf::new();
@@ -130,7 +130,7 @@ fn resolve(root: &Path, path: &str) -> String {
     format!("/{}", done.display())
 }
 
-/// A path's parts, the last one first.
+/// Returns the components of a path, the last one first.
 fn parts(path: &Path) -> Vec<OsString> {
     let parts = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -146,7 +146,7 @@ pub(super) fn has(linux: &Linux, kind: NamespaceKind) -> bool {
     linux.namespaces.iter().any(|it| it.kind == kind)
 }
 
-/// The namespaces of a running container that were there before it. CRIU takes two kinds so.
+/// Returns the namespaces of a running container that existed before it. CRIU supports two kinds.
 pub(super) fn external_namespaces(linux: &Linux) -> Result<Vec<String>> {
     let mut external = Vec::new();
     for namespace in &linux.namespaces {
@@ -161,7 +161,7 @@ pub(super) fn external_namespaces(linux: &Linux) -> Result<Vec<String>> {
     Ok(external)
 }
 
-/// Tells which namespaces a container is restored into. Some CRIU has to have, open.
+/// Tells CRIU which namespaces to restore a container into. Some must be passed as open descriptors.
 pub(super) fn give_namespaces(opts: &mut CriuOpts, linux: &Linux) -> Result<Vec<OwnedFd>> {
     let mut open_ones = Vec::new();
     for (index, namespace) in linux.namespaces.iter().enumerate() {
@@ -196,7 +196,7 @@ pub(super) fn give_namespaces(opts: &mut CriuOpts, linux: &Linux) -> Result<Vec<
     Ok(open_ones)
 }
 
-/// The kinds that CRIU leaves as they are, by the names that runc gives them in its images.
+/// Returns the kinds that CRIU leaves unchanged, with the names that runc uses for them in its images.
 fn kept(kind: NamespaceKind) -> Option<(&'static str, &'static str)> {
     match kind {
         NamespaceKind::Network => Some(("net", "extRootNetNS")),

@@ -1,12 +1,12 @@
-//! Containers written out and restored by CRIU, the program of that name.
+//! Checkpoint and restore of containers with CRIU.
 //!
 //! ```text
-//! dump:    options + what is not the container's own ─► criu ─► images, descriptors.json
-//! restore: cgroup ─► criu, in it and in mounts of its own ─► processes, of which we are the parent
+//! dump:    options + external mounts and namespaces ─► criu ─► images, descriptors.json
+//! restore: cgroup ─► criu, in that cgroup and its own mount namespace ─► processes, our children
 //! ```
 //!
-//! CRIU is told what to do by messages ([`rpc`], [`request`]) over a pair of sockets ([`session`]), and
-//! says where it is by notices, each of which waits for an answer.
+//! CRIU receives requests as messages ([`rpc`], [`request`]) over a socket pair ([`session`]). It reports its progress
+//! with notifications, each of which needs a reply.
 
 mod dump;
 mod external;

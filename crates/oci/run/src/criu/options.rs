@@ -1,17 +1,17 @@
-//! What is asked for when a container is written out or restored.
+//! Options of a checkpoint or restore.
 
 use std::path::{Path, PathBuf};
 
 use super::rpc::CriuCgMode;
 
-/// What is asked for when a container is written out or restored.
+/// Options of a checkpoint or restore.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
-    /// Where the images are.
+    /// The directory of the images.
     pub(crate) images: PathBuf,
-    /// Where logs go, if not there.
+    /// The directory of logs, if it is another one.
     pub(crate) work: Option<PathBuf>,
-    /// Images of an earlier time, seen from there.
+    /// Earlier images, relative to the image directory.
     pub(crate) parent: Option<String>,
     pub(crate) leave_running: bool,
     pub(crate) tcp_established: bool,
@@ -20,27 +20,27 @@ pub(crate) struct Options {
     pub(crate) ext_unix_sk: bool,
     pub(crate) shell_job: bool,
     pub(crate) file_locks: bool,
-    /// Only memory, from a container that runs on.
+    /// Whether only memory is dumped while the container runs on.
     pub(crate) pre_dump: bool,
     pub(crate) auto_dedup: bool,
     pub(crate) lazy_pages: bool,
-    /// The descriptor by which it is told that pages can be fetched.
+    /// The descriptor that signals when pages can be fetched.
     pub(crate) status_fd: Option<i32>,
     pub(crate) page_server: Option<(String, i32)>,
     pub(crate) lsm_profile: String,
     pub(crate) lsm_mount_context: String,
-    /// What is done about cgroups.
+    /// CRIU's mode for cgroups.
     pub(crate) cgroups_mode: CriuCgMode,
 }
 
 impl Options {
-    /// Where a log of CRIU's goes.
+    /// Returns the directory of CRIU's logs.
     pub(super) fn log_dir(&self) -> &Path {
         self.work.as_deref().unwrap_or(&self.images)
     }
 }
 
-/// The file beside the images that says what a container's standard streams were.
+/// The file beside the images that records a container's standard streams.
 pub(super) const DESCRIPTORS: &str = "descriptors.json";
-/// The most that is read of it.
+/// Maximum size of that file.
 pub(super) const DESCRIPTORS_MAX: u64 = 64 << 10;

@@ -1,14 +1,14 @@
-//! What CRIU's log says of why something went wrong.
+//! Quotes errors from CRIU's log.
 
 use std::path::Path;
 
 use crate::log::Log;
 
-/// The most that is read of a log, from its end.
+/// Maximum number of bytes that are read from the end of a log.
 const LOG_MAX: u64 = 4 << 20;
-/// The most lines that are quoted.
+/// Maximum number of quoted lines.
 const LINES: usize = 40;
-/// So many lines before each error say what it was about.
+/// Number of lines quoted before each error as context.
 const BEFORE: usize = 5;
 
 /// Quotes the errors of a log.
@@ -29,7 +29,7 @@ pub(super) fn quote(log: &Log, file: &Path) {
     log.warn("---");
 }
 
-/// The lines with an error and those just before, each with its number.
+/// Returns the lines with an error and those just before, each with its number.
 fn errors_of(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! CRIU's messages: what is asked for.
+//! Requests to CRIU.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::rpc::{
     CriuCgMode, CriuFeatures, CriuOpts, CriuReq, CriuReqType, ExtMountMap, InheritFd,
 };
 
-/// What CRIU does about cgroups, by the names of `--manage-cgroups-mode`.
+/// CRIU's cgroup modes, by the names of `--manage-cgroups-mode`.
 pub(crate) const CGROUP_MODES: [(&str, CriuCgMode); 5] = [
     ("", CriuCgMode::Default),
     ("soft", CriuCgMode::Soft),
@@ -16,16 +16,16 @@ pub(crate) const CGROUP_MODES: [(&str, CriuCgMode); 5] = [
     ("ignore", CriuCgMode::Ignore),
 ];
 
-/// The annotation that names a file of settings for CRIU.
+/// The annotation that names a configuration file for CRIU.
 const CONFIG_FILE: &str = "org.criu.config";
-/// The file where there is no such annotation.
+/// The default configuration file.
 const USUAL_CONFIG_FILE: &str = "/etc/criu/runc.conf";
 
-/// How much CRIU tells its log: all but what is for its own developers.
+/// The log level: everything but messages for CRIU's own developers.
 const LOG_LEVEL: i32 = 4;
 
 impl CriuOpts {
-    /// Those that both sides have.
+    /// Options that checkpoint and restore share.
     pub(super) fn new(
         options: &Options,
         log: &str,
@@ -39,7 +39,7 @@ impl CriuOpts {
         Self {
             log_level: Some(LOG_LEVEL),
             log_file: Some(log.into()),
-            // Who tells what is to be done with cgroups tells that anything is.
+            // CRIU uses the mode only if this is set.
             manage_cgroups: Some(true),
             manage_cgroups_mode: Some(options.cgroups_mode.into()),
             notify_scripts: Some(true),
@@ -50,15 +50,14 @@ impl CriuOpts {
             auto_dedup: Some(options.auto_dedup),
             lazy_pages: Some(options.lazy_pages),
             orphan_pts_master: Some(true),
-            // Network devices and what is set of them are not the runtime's, ever.
+            // The runtime never handles network devices and their settings.
             empty_ns: Some(libc::CLONE_NEWNET as u32),
             config_file: config_file.map(str::to_owned),
             ..Self::default()
         }
     }
 
-    /// Adds a mount that is not the container's own: when written out where it is and what it is called,
-    /// when restored what it is called and its source.
+    /// Adds an external mount. At a checkpoint: its path and its name. At a restore: its name and its source.
     pub(super) fn mount(&mut self, key: impl Into<String>, value: impl Into<String>) {
         self.ext_mnt.push(ExtMountMap {
             key: key.into(),
@@ -66,13 +65,13 @@ impl CriuOpts {
         });
     }
 
-    /// Adds what is not the container's own and is there already, by a descriptor that CRIU has.
+    /// Adds an existing external resource, by a descriptor that CRIU has inherited.
     pub(super) fn inherit(&mut self, key: impl Into<String>, fd: i32) {
         let key = key.into();
         self.inherit_fd.push(InheritFd { key, fd });
     }
 
-    /// A request with these.
+    /// Returns a request with these options.
     pub(super) fn request(self, kind: CriuReqType) -> CriuReq {
         CriuReq {
             r#type: kind.into(),
@@ -82,7 +81,7 @@ impl CriuOpts {
     }
 }
 
-/// A question whether CRIU and the kernel can do something.
+/// Returns a check whether CRIU and the kernel support features.
 pub(super) fn feature_check(features: CriuFeatures) -> CriuReq {
     CriuReq {
         r#type: CriuReqType::FeatureCheck.into(),
@@ -91,7 +90,7 @@ pub(super) fn feature_check(features: CriuFeatures) -> CriuReq {
     }
 }
 
-/// The answer that a notice waits for.
+/// Returns the reply to a notification.
 pub(super) fn noticed() -> CriuReq {
     CriuReq {
         r#type: CriuReqType::Notify.into(),

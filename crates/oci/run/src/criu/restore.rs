@@ -1,4 +1,4 @@
-//! Making a container of what was written out.
+//! Restores a container from a checkpoint.
 
 use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
@@ -28,10 +28,10 @@ use crate::sys::{open_pidfd, send_with};
 use crate::time::now;
 
 const LOG_FILE: &str = "restore.log";
-/// Where the root file system is put, in the container's directory.
+/// The mount point of the root file system, in the container's directory.
 const ROOT: &str = "criu-root";
 
-/// Has CRIU restore a container of a bundle. Of one that cannot be restored nothing is left.
+/// Lets CRIU restore a container of a bundle. If that fails, nothing is left of it.
 pub(crate) fn restore(
     globals: &Globals,
     log: &Log,
@@ -62,7 +62,7 @@ fn make(
     let hooks = spec.hooks.clone().unwrap_or_default();
     let state = State {
         namespaces: Namespaces::open(linux)?.all,
-        // CRIU restores no process whose calls somebody is asked about.
+        // CRIU does not restore a process with a seccomp listener.
         listener: None,
         rdt: rdt.transpose()?,
         descriptors: own_descriptors(terminal.is_some()),
@@ -71,7 +71,7 @@ fn make(
     // Before anything is made that outlives this process.
     dir.save(&state)?;
     if let Some(profile) = &linux.seccomp {
-        // Of those that join it; the processes themselves have theirs with them.
+        // For processes that join it; the restored processes bring their own filters.
         filter::write(
             &dir.filter(),
             &filter::filter(&globals.root, bundle, profile, log)?,
@@ -100,7 +100,7 @@ fn make(
     Ok((state, process))
 }
 
-/// A container while it is restored.
+/// A container that is being restored.
 struct Restoring<'a> {
     dir: &'a StateDir,
     state: State,
@@ -200,7 +200,7 @@ impl Restoring<'_> {
         }
     }
 
-    /// Notes the process: it is there, and goes on in a moment.
+    /// Records the process: it exists, and continues in a moment.
     fn note(&mut self, pid: i32) -> Result<()> {
         let told = || "cannot open the restored process".to_owned();
         let pidfd = open_pidfd(pid).doing(told)?;
@@ -210,7 +210,7 @@ impl Restoring<'_> {
         (self.state.pid, self.state.start_time) = (pid, start);
         self.state.created = now();
         if has_own_time(pid) {
-            // CRIU has its clocks go on from where they were.
+            // CRIU uses a time namespace to continue its clocks.
             self.state.namespaces |= NEW_TIME;
         }
         self.process = Some(pidfd);
@@ -226,7 +226,7 @@ fn has_own_time(pid: i32) -> bool {
     inode(&pid.to_string()) != inode("self")
 }
 
-/// Gives the pipes that standard streams were those that they are now.
+/// Replaces the pipes of the old standard streams with the current ones.
 fn give_pipes(opts: &mut CriuOpts, file: &std::path::Path) -> Result<()> {
     let told = || file.display().to_string();
     let text = orlop_fs::read_file(file, DESCRIPTORS_MAX).doing(told)?;
@@ -239,7 +239,7 @@ fn give_pipes(opts: &mut CriuOpts, file: &std::path::Path) -> Result<()> {
     Ok(())
 }
 
-/// Where the container's cgroups begin: where CRIU is.
+/// Returns the root of the container's cgroups: CRIU's own cgroup.
 fn cgroup_roots(pid: i32) -> Result<Vec<CgroupRoot>> {
     let told = || "cannot read CRIU's cgroup".to_owned();
     let membership = Membership::of(pid.unsigned_abs()).doing(told)?;

@@ -1,3 +1,3 @@
-//! The messages, generated from `proto/criu`.
+//! CRIU's messages, generated from `proto/criu`.
 
 include!(concat!(env!("OUT_DIR"), "/criu.rs"));

@@ -1,4 +1,4 @@
-//! A run of `criu swrk`: requests and answers over a pair of sockets.
+//! A session with `criu swrk`: requests and responses over a socket pair.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,17 +18,17 @@ use crate::error::{Error, Result, While};
 use crate::search;
 use crate::sys::wait_for;
 
-/// The longest answer. What is decoded takes memory in proportion to it.
+/// The longest response, which bounds the memory for decoding.
 const ANSWER_MAX: usize = 40 << 10;
 
-/// A CRIU that takes requests, and is waited for when this is dropped.
+/// A CRIU process that takes requests. Dropping this waits for its exit.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) socket: Option<OwnedFd>,
     pid: i32,
 }
 
-/// What CRIU tells on its way, with the descriptor that it sends along.
+/// A notification from CRIU, with the descriptor sent with it.
 #[derive(Debug)]
 pub(super) struct Notice {
     pub(super) name: String,
@@ -36,14 +36,14 @@ pub(super) struct Notice {
     pub(super) file: Option<OwnedFd>,
 }
 
-/// Both ends of what requests and answers go by: ours, and CRIU's.
+/// Creates both ends of the request socket: ours, and CRIU's.
 pub(super) fn sockets() -> Result<(OwnedFd, OwnedFd)> {
     let flags = SocketFlags::CLOEXEC;
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
         .doing(|| "cannot create a socket pair".to_owned())
 }
 
-/// The program, where it is in `PATH`.
+/// Returns the path of the program in `PATH`.
 pub(super) fn program() -> Result<PathBuf> {
     search::program("criu").ok_or_else(|| {
         Error::new(
@@ -53,7 +53,7 @@ pub(super) fn program() -> Result<PathBuf> {
 }
 
 impl Session {
-    /// Starts one without standard streams, to which all is our own that is not told.
+    /// Starts CRIU without standard streams and without other inherited state.
     pub(super) fn start() -> Result<Self> {
         let (ours, theirs) = sockets()?;
         fcntl_setfd(&theirs, FdFlags::empty())
@@ -69,7 +69,7 @@ impl Session {
         Ok(Self::of(Some(ours), child.id() as i32))
     }
 
-    /// Of a process that becomes CRIU.
+    /// Returns a session with a process that becomes CRIU.
     pub(super) fn of(socket: Option<OwnedFd>, pid: i32) -> Self {
         Self { socket, pid }
     }
@@ -78,7 +78,7 @@ impl Session {
         self.pid
     }
 
-    /// Asks for something, and hears notices until it is done.
+    /// Sends a request, and handles notifications until it is done.
     pub(super) fn ask(
         &self,
         request: &CriuReq,
@@ -89,7 +89,7 @@ impl Session {
             let (answer, file) = self.receive()?;
             if !answer.success {
                 let (kind, errno) = (kind_of(&answer), answer.cr_errno());
-                // Its own text is the first thing that it noticed, rarely what it failed by.
+                // CRIU's own message names the first problem it noticed, rarely the cause.
                 let text = format!("criu failed: type {kind} errno {errno}");
                 return Err(Error::new(text));
             }
@@ -106,7 +106,7 @@ impl Session {
         }
     }
 
-    /// Waits for its end; its exit code.
+    /// Waits for its exit; returns the exit code.
     pub(super) fn end(mut self) -> Result<i32> {
         self.socket = None;
         let pid = std::mem::take(&mut self.pid);
@@ -149,7 +149,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // Without us it gives up.
+        // Without the socket CRIU gives up.
         self.socket = None;
         if self.pid != 0 {
             let _ = wait_for(self.pid);
@@ -162,7 +162,7 @@ fn parse(answer: &[u8]) -> Result<CriuResp> {
         .map_err(|error| Error::new(format!("unable to parse the response of CRIU: {error}")))
 }
 
-/// The name of what an answer is about; its number if this program does not know it.
+/// Returns the name of a response type; its number if it is unknown.
 fn kind_of(answer: &CriuResp) -> String {
     match CriuReqType::try_from(answer.r#type) {
         Ok(kind) => kind.as_str_name().to_owned(),
@@ -170,7 +170,7 @@ fn kind_of(answer: &CriuResp) -> String {
     }
 }
 
-/// Refuses what CRIU or the kernel cannot do: features, and their name for the error.
+/// Fails if CRIU or the kernel lacks features; `name` is used in the error.
 pub(super) fn require(features: CriuFeatures, name: &str) -> Result<()> {
     let session = Session::start()?;
     let answer = session.ask(&feature_check(features), &mut |_| Ok(()));

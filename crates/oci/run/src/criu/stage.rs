@@ -1,5 +1,5 @@
-//! Where CRIU restores a container: in the container's cgroup, and among mounts that nobody else sees, so
-//! that none is left behind whatever becomes of us.
+//! The environment in which CRIU restores a container: the container's cgroup and a private mount namespace, so that no
+//! mount is left behind whatever happens to this process.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString, OsString};
@@ -26,23 +26,22 @@ use crate::sys::{
     set_mount_attributes,
 };
 
-/// What a CRIU is given that restores a container.
+/// Settings for a CRIU that restores a container.
 pub(super) struct Stage<'a> {
     pub(super) bundle: &'a Bundle,
-    /// The cgroup that it is born in.
+    /// The cgroup that CRIU starts in.
     pub(super) entry: &'a Entry,
-    /// The directory where the root file system is put: that has to be a mount, and what is below it
-    /// to be nothing else's place.
+    /// The mount point of the root file system. CRIU needs it to be a mount, with nothing else below it.
     pub(super) root: &'a Path,
-    /// What is open in it, by our own numbers.
+    /// Descriptors that CRIU inherits under the same numbers.
     pub(super) keeps: &'a [OwnedFd],
     pub(super) images: &'a Path,
     pub(super) work: Option<&'a Path>,
 }
 
 impl Stage<'_> {
-    /// Starts CRIU there; also returns by which numbers it has the directories of images and logs. Of our
-    /// own it could make none use: they lie in our mounts, not in its.
+    /// Starts CRIU; also returns its descriptor numbers of the image and log directories. It cannot use ours: they are
+    /// in our mounts, not in its own.
     pub(super) fn start(&self) -> Result<(Session, [i32; 2])> {
         let told = || "cannot execute CRIU".to_owned();
         let (hear, tell) = sockets()?;
@@ -63,7 +62,7 @@ impl Stage<'_> {
         let process = match clone(&born).doing(|| "clone3: cannot start CRIU".to_owned())? {
             Side::Parent(process) => process,
             Side::Child => {
-                // What it restores is born where it is.
+                // Restored processes start on the processor that CRIU runs on.
                 let _ = orlop_process::processor::anywhere();
                 let error = match self.become_criu(&program, &env, &tell) {
                     Ok(never) => match never {},
@@ -89,7 +88,7 @@ impl Stage<'_> {
         Ok((session, [number(images), number(work)]))
     }
 
-    /// What is done in the process that becomes CRIU; returns where that fails.
+    /// Runs in the process that becomes CRIU; returns only if that fails.
     fn become_criu(&self, program: &CStr, env: &Image, tell: &OwnedFd) -> Result<Infallible> {
         for tasks in &self.entry.tasks {
             rustix::io::write(tasks, b"0")
@@ -106,7 +105,7 @@ impl Stage<'_> {
         umask(mask);
         let rootfs = self.bundle.rootfs();
         lay(&rootfs, self.root).doing(|| format!("root.path: {}", rootfs.display()))?;
-        // Made here, so that CRIU looks for the directories here.
+        // Opened here, so that CRIU looks up the directories in this mount namespace.
         let (theirs, own) = sockets()?;
         let passed = [Some(&own), Some(&images), work.as_ref()];
         for fd in self.keeps.iter().chain(passed.into_iter().flatten()) {
@@ -124,8 +123,8 @@ impl Stage<'_> {
         Err(errno).doing(|| format!("cannot execute {}", program.to_string_lossy()))
     }
 
-    /// Makes what is mounted on, as it was made for the container that was written out: CRIU does not.
-    /// What is in a mount is made there, so that all are mounted once, and go again.
+    /// Makes mount targets as they were made for the original container: CRIU does not. Targets inside a mount are made
+    /// in that mount, so all are mounted once and unmounted again.
     fn make_targets(&self) -> Result<()> {
         let rootfs = self.bundle.rootfs();
         lay(&rootfs, self.root).doing(|| format!("root.path: {}", rootfs.display()))?;
@@ -141,7 +140,7 @@ impl Stage<'_> {
                     mount.destination
                 )
             };
-            // CRIU restores what is in the container's own file systems.
+            // CRIU restores the content of the container's own file systems.
             let within = |outer: &String| {
                 let inner = target.strip_prefix(outer.as_str());
                 inner.is_some_and(|rest| rest.starts_with('/'))
@@ -171,10 +170,10 @@ impl Stage<'_> {
     }
 }
 
-/// Puts a tree in a place.
+/// Attaches a copy of a tree at a path.
 fn lay(tree: &Path, place: &Path) -> rustix::io::Result<()> {
     let tree = detach(tree)?;
-    // Nothing that is mounted here comes to where the tree is from.
+    // Mounts made here must not propagate to the source of the tree.
     set_mount_attributes(tree.as_fd(), true, &MountAttr::propagation(libc::MS_SLAVE))?;
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     move_mount(&tree, c"", rustix::fs::CWD, place, flags)

@@ -1,4 +1,4 @@
-//! Who gets the other end of a terminal.
+//! The receiver of a terminal's master end.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -9,20 +9,20 @@ use crate::console::{to_socket, to_us};
 use crate::error::{Error, Result};
 use crate::plan::Terminal;
 
-/// Who gets the other end of a terminal.
+/// The receiver of a terminal's master end.
 #[derive(Debug, Default)]
 pub(crate) enum Console {
-    /// Nobody: there is none.
+    /// There is no terminal.
     #[default]
     None,
-    /// Whoever listens at a socket.
+    /// The listener of a socket.
     Socket(PathBuf),
-    /// This process, by this socket once it was asked for.
+    /// This process, through this socket once a terminal was requested.
     Own(std::cell::RefCell<Option<OwnedFd>>),
 }
 
 impl Console {
-    /// The terminal of a process that asks for one.
+    /// Returns the terminal of a process that requests one.
     pub(crate) fn terminal(&self, process: &Process) -> Result<Option<Terminal>> {
         match (self, process.terminal) {
             (Self::None | Self::Own(_), false) => Ok(None),

@@ -1,4 +1,4 @@
-//! `tmpcopyup`: what a new file system hides is copied into it.
+//! `tmpcopyup`: copies the content that a new file system hides into it.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,18 +12,18 @@ use rustix::io::{Errno, Result};
 use crate::sys::FileMaker;
 use crate::users;
 
-/// Directories within each other that are copied; what is deeper nobody means.
+/// Maximum depth of copied directories; a real image is never deeper.
 const DEPTH: u32 = 64;
-/// Entries that are copied in all.
+/// Maximum number of copied entries.
 const ENTRIES: u32 = 100_000;
 
-/// Copies a directory's content. Both descriptors may be such that only name something.
+/// Copies a directory's content. Both descriptors may be `O_PATH` ones.
 pub(super) fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<()> {
     let from = again(from)?;
     let to = again(to)?;
     let look = fstat(&from)?;
     let root = fstat(&to)?;
-    // A file system of other users has no files of the host's root.
+    // A file system of another user namespace can have no files of the host's root.
     let _maker = FileMaker::be(root.st_uid, root.st_gid)?;
     let mut left = ENTRIES;
     tree(&from, &to, DEPTH, &mut left)?;
@@ -96,7 +96,7 @@ fn one(from: &OwnedFd, to: &OwnedFd, name: &CStr, depth: u32, left: &mut u32) ->
         }
         FileType::Symlink => symlinkat(readlinkat(from, name, Vec::new())?.as_c_str(), to, name)?,
         _ => match mknodat(to, name, kind, mode, look.st_rdev) {
-            // Device nodes are not made in user namespaces, and sockets are of no use without who listens.
+            // Device nodes cannot be made in user namespaces, and sockets are useless without a listener.
             Err(Errno::PERM) => return Ok(()),
             made => made?,
         },
@@ -104,11 +104,11 @@ fn one(from: &OwnedFd, to: &OwnedFd, name: &CStr, depth: u32, left: &mut u32) ->
     if_known(chownat(to, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW))
 }
 
-/// Whom the file system's users do not know nothing can belong to: it stays its root's.
+/// Ignores an owner without a mapping in the file system's user namespace: the file stays its root's.
 fn if_known(owned: Result<()>) -> Result<()> {
     match owned {
         Err(Errno::OVERFLOW | Errno::INVAL) => Ok(()),
-        // Nor can anything be given away by who is not root.
+        // A user who is not root cannot change owners either.
         Err(Errno::PERM) if !users::is_root() => Ok(()),
         owned => owned,
     }

@@ -1,4 +1,4 @@
-//! What a child's numbers mean.
+//! Converts the child's error numbers to messages.
 
 use orlop_oci_types::{Process, Spec};
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use crate::error::{Error, meaning};
 use crate::plan::source_fault;
 use crate::report::{Fault, Step};
 
-/// The reason in words, with the field of the configuration that it is about.
+/// Returns the error message, with the field of the configuration that caused it.
 pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
     let index = usize::from(fault.index);
     let why = meaning(fault.errno.raw_os_error());
@@ -88,14 +88,14 @@ pub(crate) fn explain(fault: Fault, spec: &Spec) -> Error {
     Error::new(text)
 }
 
-/// Whether its processors are chosen, with which the kernel allows no deadlines.
+/// Returns whether the cgroup restricts the CPUs, with which the kernel refuses deadline scheduling.
 fn confined(linux: Option<&orlop_oci_types::Linux>) -> bool {
     let resources = linux.and_then(|linux| linux.resources.as_ref());
     let cpu = resources.and_then(|resources| resources.cpu.as_ref());
     cpu.is_some_and(|cpu| !cpu.cpus.is_empty())
 }
 
-/// The reason in words for a process that may be a container's first or one that joins it.
+/// Returns the error message for a container's first process or one that joins it.
 pub(crate) fn of_process(fault: Fault, process: Option<&Process>) -> Error {
     let why = meaning(fault.errno.raw_os_error());
     let program = process

@@ -1,4 +1,4 @@
-//! System call filters: compiled once per profile and kept.
+//! Seccomp filters: compiled once per profile and cached.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,29 +16,29 @@ use crate::state::Listener;
 
 const PLACE: &str = "linux.seccomp";
 
-/// Where filters are kept below the directory of all containers; no container is named so.
+/// The cache directory in the state root; no container has this name.
 const KEPT: &str = ".seccomp";
 
-/// The most that is read of a kept filter: the kernel takes 4096 instructions of 8 bytes.
+/// Maximum size of a filter: the kernel takes 4096 instructions of 8 bytes.
 const LIMIT: u64 = 64 << 10;
-/// With its profile before it.
+/// The same limit with the profile before the filter.
 const KEPT_LIMIT: u64 = 1 << 20;
 
-/// A filter, and how it is written down.
+/// A filter, and its serialized form.
 #[derive(Debug)]
 pub(crate) struct Filter {
     pub(crate) program: Program,
     bytes: Vec<u8>,
 }
 
-/// The filter of a profile. What cannot be kept is compiled again next time.
+/// Returns the filter of a profile. A filter that cannot be cached is compiled again next time.
 pub(crate) fn filter(root: &Path, bundle: &Bundle, profile: &Profile, log: &Log) -> Result<Filter> {
     let key = [COMPILER, profile.text()].concat();
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     let path = root.join(KEPT).join(format!("{:016x}", hasher.finish()));
-    // The whole profile is compared: a number that two of them share gives neither the other's filter. So is the
-    // compiler: after an update that mends it, no container may get what the one before made.
+    // Compares the whole profile, because two profiles may share a hash. The compiler version is compared too: after an
+    // update that fixes the compiler, no container may get an old filter.
     if let Ok(mut kept) = orlop_fs::read_file(&path, KEPT_LIMIT)
         && kept.starts_with(key.as_bytes())
         && let bytes = kept.split_off(key.len())
@@ -58,10 +58,10 @@ pub(crate) fn filter(root: &Path, bundle: &Bundle, profile: &Profile, log: &Log)
     Ok(Filter { program, bytes })
 }
 
-/// The agent that a profile names. Hardly any does, and those that do not are not read for it.
+/// Returns the notification agent that a profile names. Few profiles name one, so others are not parsed.
 pub(crate) fn listener(bundle: &Bundle, profile: &Profile) -> Result<Option<Listener>> {
     let text = profile.text();
-    // A name may be written in escapes.
+    // JSON may write the name with escapes.
     if !text.contains("listener") && !text.contains('\\') {
         return Ok(None);
     }
@@ -72,19 +72,19 @@ pub(crate) fn listener(bundle: &Bundle, profile: &Profile) -> Result<Option<List
     }))
 }
 
-/// What a profile says; what makes no sense in it is told by file and field, as all of a bundle's is.
+/// Parses a profile; errors name the file and field, as for the rest of a bundle.
 fn understood(bundle: &Bundle, profile: &Profile) -> Result<Seccomp> {
     json::parse_part(PLACE, profile.text().as_bytes())
         .map_err(|error| error.within(bundle.dir.join(CONFIG).display()))
 }
 
-/// A filter that was written down, unless it is broken.
+/// Reads a saved filter; `None` if it is broken.
 pub(crate) fn read(path: &Path) -> Option<Program> {
     let bytes = orlop_fs::read_file(path, LIMIT).ok()?;
     Program::from_bytes(&bytes).ok()
 }
 
-/// Writes a filter down.
+/// Saves a filter.
 pub(crate) fn write(path: &Path, filter: &Filter) -> Result<()> {
     orlop_fs::write_file(path, 0o600, Outlives::Kill, &filter.bytes)
         .doing(|| format!("writing {}", path.display()))

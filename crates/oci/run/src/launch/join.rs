@@ -1,4 +1,4 @@
-//! Another process in a container.
+//! Starts another process in a container.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -26,18 +26,18 @@ use crate::sys::{
 };
 use crate::users;
 
-/// How long a process that was let go may take to be its program: hooks may come before.
+/// Maximum time for a released process to execute its program: hooks may run before.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A process that joined.
+/// A process that joined a container.
 #[derive(Debug)]
 pub(crate) struct Joined {
     pub(crate) pid: i32,
     pub(crate) process: OwnedFd,
 }
 
-/// Runs a process in a container, whose configuration has `linux`. `cgroups` are those below the container's
-/// that it is put into.
+/// Runs a process in a container whose configuration has `linux`. `cgroups` are cgroups below the container's for the
+/// process.
 #[expect(clippy::too_many_arguments, reason = "a command has as many")]
 pub(crate) fn join(
     log: &Log,
@@ -88,13 +88,13 @@ pub(crate) fn join(
     }
     steps.terminal = options.console.terminal(process)?;
     let mut entry = match state.cgroup.entry(cgroups, state.pid) {
-        // Whoever may not enter is where the caller is.
+        // A rootless process that may not enter stays in the caller's cgroup.
         Err(_) if state.rootless && cgroups.is_empty() => Entry::default(),
         entry => entry?,
     };
     let pid_namespace = libc::CLONE_NEWPID as u64;
     let has_users = state.namespaces & libc::CLONE_NEWUSER as u64 != 0;
-    // Who is not root may enter the others only as one of the container's users.
+    // A caller who is not root may enter the other namespaces only as a user of the container.
     let by_child = has_users && !users::is_root() && state.namespaces & pid_namespace != 0;
     let root = if state.pivoted {
         None
@@ -103,7 +103,7 @@ pub(crate) fn join(
         Some(name(std::path::Path::new(&root)).doing(|| root)?)
     };
     if state.namespaces & pid_namespace != 0 && !by_child {
-        // Only the children of who enters one are in it, and this process has but one.
+        // Only children of the entering process are in the namespace, and this process has only one child.
         enter_namespaces(init.as_fd(), pid_namespace)
             .doing(|| "failed to setns into pid namespace".to_owned())?;
     }
@@ -170,13 +170,13 @@ pub(crate) fn join(
     })
 }
 
-/// Waits until the container's process is its program: before that it holds what is the host's, and the kernel lets
-/// nobody but root go where it is.
+/// Waits until the container's process has executed its program: before that it holds resources of the host, and the
+/// kernel lets only root enter its namespaces.
 fn wait_for_program(pid: i32, status: Status, init: &OwnedFd) -> Result<()> {
     let path = format!("/proc/{pid}/fd");
     let begun = Instant::now();
     loop {
-        // What nobody may look into is the host's root's.
+        // Files of a process that may not be inspected belong to the host's root.
         if std::fs::metadata(&path).is_ok_and(|look| look.uid() != 0) {
             return Ok(());
         }
@@ -196,7 +196,7 @@ fn wait_for_program(pid: i32, status: Status, init: &OwnedFd) -> Result<()> {
     }
 }
 
-/// Until the process has become its program, which closes the channel.
+/// Serves the child until it has executed its program, which closes the channel.
 fn serve(
     log: &Log,
     channel: &Channel,

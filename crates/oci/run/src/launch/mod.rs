@@ -1,4 +1,4 @@
-//! Making a container: the parent's side of it.
+//! Creates containers: the parent's side.
 
 mod console;
 mod copy_up;
@@ -36,7 +36,7 @@ use crate::sys::{
     raise_own_limit_of_files, wait_for,
 };
 
-/// A container that was made, and waits for its start, or that goes on.
+/// A container that was created and waits for its start, or was restored.
 #[derive(Debug)]
 pub(crate) struct Created {
     pub(crate) dir: StateDir,
@@ -44,7 +44,7 @@ pub(crate) struct Created {
     pub(crate) process: OwnedFd,
 }
 
-/// Makes a container of a bundle. Of one that cannot be made nothing is left.
+/// Creates a container from a bundle. If that fails, nothing is left of it.
 pub(crate) fn create(
     globals: &Globals,
     log: &Log,
@@ -57,7 +57,7 @@ pub(crate) fn create(
     })
 }
 
-/// Makes a container, or restores one, in a directory of its own, which is gone again where that fails.
+/// Creates or restores a container in a new directory, which is removed if that fails.
 pub(crate) fn in_new_directory(
     globals: &Globals,
     id: &str,
@@ -84,7 +84,7 @@ fn make(
     options: &Options,
     dir: &StateDir,
 ) -> Result<(State, OwnedFd)> {
-    // Each mount may be a descriptor, and two where it is mapped.
+    // Each mount may need a descriptor, and two if it is ID-mapped.
     let files = raise_own_limit_of_files(128 + 2 * bundle.spec.mounts.len() as u64);
     let mut prepared = prepare::prepare(globals, log, id, bundle, options, dir)?;
     prepared.plan.process.limit_files_later(files);
@@ -95,13 +95,13 @@ fn make(
     let process = made?;
     let prepare::Prepared { plan, state, .. } = prepared;
     if options.leaves {
-        // It has some thirty descriptors: the end of this process closes them without a call for each.
+        // The plan has some thirty descriptors: the exit of this process closes them without a call for each.
         std::mem::forget(plan);
     }
     Ok((state, process))
 }
 
-/// Clones, and does what the child asks for until it is ready.
+/// Clones the container's process, and serves it until it is ready.
 fn run(
     log: &Log,
     bundle: &Bundle,
@@ -136,9 +136,9 @@ fn run(
     done.map(|()| process.pidfd)
 }
 
-/// Clones. Where users of others' are entered, and other namespaces with them, by a process between;
-/// that is what is returned then. Where the caller may not have others made in the cgroup, a `ferry` gets them there; a
-/// cgroup of version 2 that is but `beside` those of version 1 is done without.
+/// Clones the container's process. If other user namespaces are joined, an intermediate process does it, and is
+/// returned. If the caller may not clone into the cgroup, a `ferry` moves the process there. A failure to enter a v2
+/// cgroup that is only `beside` those of v1 is ignored.
 fn start(
     plan: &mut Plan,
     ours: &Channel,
@@ -156,14 +156,14 @@ fn start(
         } else {
             plan.namespaces.by_clone()
         },
-        // Who is between may make others in it as well.
+        // The intermediate process may clone into it as well.
         cgroup: cgroup.map(AsFd::as_fd),
         sibling: false,
-        // Hooks before the container goes where it may are to be where we are.
+        // Not with create hooks, which would run before the container is released from this processor.
         here: plan.create_hooks.steps.is_empty(),
     };
-    // Only a child that may be looked into can be given users by one who is not root; there is nobody in its
-    // namespace until then.
+    // A caller who is not root can write ID maps only for a dumpable child. No other process is in its namespace until
+    // then.
     let opens_up = plan.opens_up;
     let open_up = |may| {
         let done = if opens_up {
@@ -195,7 +195,7 @@ fn start(
         (side, _) => side.map_err(refused),
     };
     if let Ok(Side::Child) = side {
-        // Else the end of the parent would be no end of its words.
+        // Otherwise the channel would stay open after the parent's exit.
         close_now(ours.fd());
         if between {
             child::run_between(plan, theirs, cgroup);
@@ -213,8 +213,8 @@ fn start(
     }
 }
 
-/// What only children are born into: PID and time namespaces. Returns our own, to go back to. A time namespace of
-/// users of their own is theirs as well: those make it themselves.
+/// Creates the namespaces that only children enter: PID and time namespaces. Returns our own, to go back to. A child
+/// with a new user namespace creates its time namespace itself, so that it is owned by that user namespace.
 fn enter_for_children(plan: &Plan, between: bool) -> Result<Vec<(u64, OwnedFd)>> {
     let mut restore = Vec::new();
     let own = |name: &str| {

@@ -1,10 +1,10 @@
-//! How a container is made.
+//! Options for creating a container.
 
 use std::path::PathBuf;
 
 use super::console::Console;
 
-/// How a container is made.
+/// Options for creating a container.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     pub(crate) pid_file: Option<PathBuf>,
@@ -13,6 +13,6 @@ pub(crate) struct Options {
     pub(crate) preserve_fds: u32,
     pub(crate) no_pivot: bool,
     pub(crate) no_new_keyring: bool,
-    /// Whether this process ends once the other is made.
+    /// Whether this process exits after the container is created.
     pub(crate) leaves: bool,
 }

@@ -1,4 +1,4 @@
-//! Everything that is made before the clone, and undone where that fails.
+//! Preparation before the clone, undone if the launch fails.
 
 use std::os::fd::OwnedFd;
 
@@ -20,21 +20,21 @@ use crate::rdt::Rdt;
 use crate::state::{State, StateDir, own_descriptors};
 use crate::users;
 
-/// A container whose process is still to be made.
+/// A container whose process is still to be created.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) plan: Plan,
     pub(crate) state: State,
     pub(crate) entry_into: Option<OwnedFd>,
-    /// What holds the cgroup until the container's process is in it.
+    /// Lets systemd move the process into the cgroup.
     pub(crate) ferry: Option<Ferry>,
     pub(crate) holder: Option<Holder>,
-    /// Network devices that are the container's by now.
+    /// Network devices that have been moved to the container.
     pub(crate) devices: Option<Devices>,
 }
 
 impl Prepared {
-    /// Takes back what is not in the container's directory.
+    /// Undoes changes outside the container's directory.
     pub(crate) fn undo(&mut self) {
         if let Some(devices) = self.devices.take() {
             devices.give_back();
@@ -47,7 +47,7 @@ impl Prepared {
     }
 }
 
-/// Makes and opens all that a container needs.
+/// Creates and opens everything that a container needs.
 pub(crate) fn prepare(
     globals: &Globals,
     log: &Log,
@@ -237,8 +237,8 @@ fn plan(
     Ok((plan, entry))
 }
 
-/// A cgroup that was made, and goes again unless all goes well. One that could not be made may be
-/// somebody else's.
+/// A created cgroup, removed again unless the launch succeeds. A cgroup that could not be created may belong to another
+/// container.
 struct Made<'a>(Option<&'a Cgroup>);
 
 impl Drop for Made<'_> {
@@ -249,7 +249,7 @@ impl Drop for Made<'_> {
     }
 }
 
-/// Who root of the container's user namespace is outside.
+/// Returns the host's user and group IDs of root in the container's user namespace.
 fn root_of(linux: &orlop_oci_types::Linux) -> Option<(u32, u32)> {
     let root = |maps: &[orlop_oci_types::IdMapping]| {
         maps.iter()

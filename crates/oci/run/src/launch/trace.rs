@@ -1,11 +1,11 @@
-//! What `--debug` tells of a container's process that is being made.
+//! Debug messages about the creation of a container's process.
 
 use orlop_oci_types::{Process, Spec};
 
 use crate::plan::Namespaces;
 use crate::report::Step;
 
-/// What was about to be made.
+/// Returns the message about the clone.
 pub(super) fn of_clone(namespaces: &Namespaces, has_cgroup: bool) -> String {
     let place = if has_cgroup {
         ", in the container's cgroup"
@@ -23,7 +23,7 @@ pub(super) fn of_clone(namespaces: &Namespaces, has_cgroup: bool) -> String {
     )
 }
 
-/// What a container's first process has done, with what of the configuration that was.
+/// Returns the message about a step of a container's first process, with its part of the configuration.
 pub(super) fn of_init(step: Step, index: u16, spec: &Spec) -> String {
     let at = usize::from(index);
     let linux = spec.linux.as_ref();
@@ -58,7 +58,7 @@ pub(super) fn of_init(step: Step, index: u16, spec: &Spec) -> String {
     }
 }
 
-/// What any process has done.
+/// Returns the message about a step of any process.
 pub(super) fn of_process(step: Step, process: Option<&Process>) -> String {
     let text = match step {
         Step::Parent => return "child process in init()".to_owned(),

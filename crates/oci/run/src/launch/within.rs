@@ -1,4 +1,4 @@
-//! What a parent does within the mounts of a container that is being made.
+//! Operations of the parent in the mount namespace of a new container.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +13,7 @@ use crate::plan::Source;
 use crate::report::Step;
 use crate::sys::enter_namespaces;
 
-/// Opens what a mount is of as the container's process would find it, with the rights of the host.
+/// Opens the source of a mount as the container's process would find it, with the privileges of the host.
 pub(super) fn source(
     source: &Source,
     process: BorrowedFd<'_>,

@@ -1,4 +1,4 @@
-//! What the parent does for a child until that is ready.
+//! Serves the requests of a child until it is ready.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +24,7 @@ use crate::report::{Channel, Fault, Step, Word};
 use crate::state::{State, StateDir, Status, Written, process};
 use crate::sys::{Cloned, open_pidfd, set_rlimit_of, wait_for};
 
-/// Answers a child until it is ready, then notes it and lets it wait for its start.
+/// Serves a child until it is ready, then records it and lets it wait for its start.
 #[expect(
     clippy::too_many_arguments,
     reason = "it is the second half of one function"
@@ -45,7 +45,7 @@ pub(super) fn serve(
         give_users(bundle, prepared, child.pid)?;
         go_on(channel)?;
     }
-    // What cannot be written now, its process having failed already perhaps, is told of below.
+    // A failure to write now, perhaps because the process has failed, is reported below.
     let early = (!between).then(|| Notes::write(options, dir, prepared, child.pid).ok());
     loop {
         match channel
@@ -70,7 +70,7 @@ pub(super) fn serve(
                 if let Some(wanted) = wanted.filter(|wanted| !wanted.is_empty()) {
                     prepared.devices = Some(Devices::of(wanted, child.pid)?);
                 }
-                // Of specification and runc: it is being created until it can be started.
+                // As in the specification and runc: the status is "creating" until the container can be started.
                 let document = prepared.state.document(Status::Creating);
                 for steps in [&prepared.plan.create_hooks, &prepared.plan.start_hooks] {
                     tell_state(steps, &document)?;
@@ -90,7 +90,7 @@ pub(super) fn serve(
                 go_on(channel)?;
             }
             Some(Word::Timed) => {
-                // The child itself may not, who has no right to what tells of it.
+                // The child may not have the right to open its own file.
                 if let Some(offsets) = &prepared.plan.namespaces.new_time {
                     let path = format!("/proc/{}/timens_offsets", child.pid);
                     std::fs::write(&path, offsets)
@@ -159,7 +159,7 @@ pub(super) fn serve(
     go_on(channel)
 }
 
-/// What tells others of the container's process: written while that works, and theirs to read when it is ready.
+/// Files about the container's process: written early, and published when it is ready.
 struct Notes {
     pid: Option<(PathBuf, Written)>,
     state: Written,
@@ -192,7 +192,7 @@ fn go_on(channel: &Channel) -> Result<()> {
         .doing(|| "the container process has exited".to_owned())
 }
 
-/// Gives a new user namespace its users, and its process what nobody in there may take.
+/// Writes the ID maps of a new user namespace, and sets limits that its processes may not raise.
 fn give_users(bundle: &Bundle, prepared: &Prepared, pid: i32) -> Result<()> {
     let Some(linux) = &bundle.spec.linux else {
         return Ok(());
@@ -208,7 +208,7 @@ fn give_users(bundle: &Bundle, prepared: &Prepared, pid: i32) -> Result<()> {
             .maximum
             .is_some_and(|own| own < hard)
     {
-        // Lowered by the process itself.
+        // The process itself lowers it.
         set_rlimit_of(pid, Resource::Nofile, hard, hard)
             .doing(|| format!("process.rlimits[{index}]: error setting rlimit"))?;
     }
@@ -240,7 +240,7 @@ fn tell_state(steps: &HookSteps, document: &Value) -> Result<()> {
     file.write_all(document.to_string().as_bytes()).doing(told)
 }
 
-/// The beginning of what hooks have printed.
+/// Returns the first part of the hooks' output.
 fn said_by_hooks(steps: &HookSteps) -> Option<String> {
     let mut said = [0; hooks::SAID];
     let length = pread(steps.output.as_ref()?, &mut said, 0).ok()?;
@@ -248,19 +248,19 @@ fn said_by_hooks(steps: &HookSteps) -> Option<String> {
     (!said.trim().is_empty()).then(|| said.trim().to_owned())
 }
 
-/// Writes a process's number, as whole as a file can be.
+/// Writes a PID atomically.
 pub(crate) fn write_pid(path: &Path, pid: i32) -> Result<()> {
     draft_pid(path, pid)?.keep_instead(path)
 }
 
-/// A process's number, written down and not known to anybody yet.
+/// Returns a PID file that is written but not published yet.
 pub(super) fn draft_pid(path: &Path, pid: i32) -> Result<Written> {
     Written::new(path.to_owned(), 0o644, pid.to_string().as_bytes(), |path| {
         format!("--pid-file {}", path.display())
     })
 }
 
-/// Hands the descriptor by which a process's system calls are answered to the agent.
+/// Sends the descriptor for seccomp notifications to the agent.
 pub(super) fn send_listener(
     state: &State,
     status: Status,

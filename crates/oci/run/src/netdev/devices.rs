@@ -1,5 +1,5 @@
-//! Moving them: their addresses go along, and they are up in the end. They come back where the container cannot
-//! be made; else the kernel does with them what it does at the end of a namespace.
+//! Moves network devices into a container with their addresses and brings them up. They are moved back if the container
+//! cannot be created; otherwise the kernel handles them when the namespace ends.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use super::socket::Socket;
 use crate::error::{Error, Result, While};
 use crate::sys::enter_namespaces;
 
-/// Devices in the namespace of a container that is being made.
+/// Devices in the network namespace of a container that is being created.
 #[derive(Debug)]
 pub(crate) struct Devices {
     there: Socket,
@@ -23,25 +23,25 @@ pub(crate) struct Devices {
 
 #[derive(Debug)]
 struct Moved {
-    /// At home.
+    /// The name in the original namespace.
     name: String,
     was_up: bool,
-    /// Over there.
+    /// The index in the container's namespace.
     index: u32,
     addresses: Vec<Address>,
 }
 
-/// An address that goes along.
+/// An address that moves with its device.
 #[derive(Debug)]
 struct Address {
     family: u8,
     prefix: u8,
     flags: u32,
-    /// As the kernel told them.
+    /// As received from the kernel.
     attributes: Vec<(u16, Vec<u8>)>,
 }
 
-/// Where a device goes.
+/// The destination of a device.
 #[derive(Clone, Copy, Debug)]
 struct To<'a> {
     namespace: BorrowedFd<'a>,
@@ -49,7 +49,7 @@ struct To<'a> {
 }
 
 impl Devices {
-    /// Moves devices of this namespace into the one that `process` is in.
+    /// Moves devices of this namespace into that of `process`.
     pub(crate) fn of(wanted: &BTreeMap<String, NetDevice>, process: i32) -> Result<Self> {
         let section = || "linux.netDevices".to_owned();
         let open = |path: String| File::open(&path).doing(|| format!("{}: {path}", section()));
@@ -86,7 +86,7 @@ impl Devices {
 
     fn take(&mut self, here: &mut Socket, name: &str, to: To<'_>) -> Result<()> {
         let link = find(here, name).doing(|| "link not found on runtime namespace".to_owned())?;
-        // The kernel forgets them when the device goes down.
+        // The kernel removes addresses when the device goes down.
         let addresses =
             addresses(here, link.index).doing(|| "fail to get ip addresses".to_owned())?;
         let has_namesake = find(&mut self.there, name).is_ok();
@@ -96,7 +96,7 @@ impl Devices {
         });
         let index = match sent {
             Ok(index) => Some(index),
-            // The kernel moves first and renames then: a name that is taken stops it halfway.
+            // The kernel moves first and renames after that: a name in use stops it halfway.
             Err(_) if has_namesake || find(here, name).is_ok() => None,
             Err(_) => find(&mut self.there, name).ok().map(|it| it.index),
         };
@@ -121,7 +121,7 @@ impl Devices {
         set_up(&mut self.there, index).doing(|| "fail to set up the device".to_owned())
     }
 
-    /// Brings them home, as far as that goes.
+    /// Moves the devices back, as far as possible.
     pub(crate) fn give_back(mut self) {
         let Ok(mut here) = Socket::open() else {
             return;
@@ -147,7 +147,7 @@ fn is_same(one: &OwnedFd, other: &OwnedFd) -> Answer<bool> {
     Ok((one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
 }
 
-/// Opened over there by going there, which whoever has one thread may do.
+/// Opens a socket in another namespace by entering it, which a single-threaded process may do.
 fn socket_in(namespace: &OwnedFd, home: &OwnedFd) -> Answer<Socket> {
     let kind = libc::CLONE_NEWNET as u64;
     enter_namespaces(namespace.as_fd(), kind)?;
@@ -156,7 +156,7 @@ fn socket_in(namespace: &OwnedFd, home: &OwnedFd) -> Answer<Socket> {
     socket
 }
 
-/// Moves a device, and gives it its name over there. Where that is a template, its number over there is told.
+/// Moves a device and renames it. If the name is a template, returns the new index.
 fn send(from: &mut Socket, index: u32, to: To<'_>) -> Answer<Option<u32>> {
     /// `IFLA_NEW_IFINDEX`.
     const NEW_INDEX: u16 = 49;
@@ -169,7 +169,7 @@ fn send(from: &mut Socket, index: u32, to: To<'_>) -> Answer<Option<u32>> {
     if !to.name.contains('%') {
         return from.ask(message()).map(|_| None);
     }
-    // Nobody but the kernel knows its name then.
+    // Only the kernel knows the new name then.
     let mut new = index;
     loop {
         match from.ask(message().with(NEW_INDEX, &new.to_ne_bytes())) {
@@ -201,7 +201,7 @@ fn set_up(socket: &mut Socket, index: u32) -> Answer<()> {
     socket.ask(message).map(drop)
 }
 
-/// A message about a link, with flags that it is to have.
+/// Returns a message about a link, with flags to set.
 fn link(kind: u16, index: u32, flags: u32) -> Message {
     // `struct ifinfomsg`.
     let mut fixed = [0; 16];
@@ -216,7 +216,7 @@ const FLAGS: u16 = 8;
 /// `IFA_RT_PRIORITY`.
 const PRIORITY: u16 = 9;
 
-/// The addresses that the specification has go along: permanent ones of global scope.
+/// Returns the addresses that the specification moves: permanent ones of global scope.
 fn addresses(socket: &mut Socket, index: u32) -> Answer<Vec<Address>> {
     /// `RT_SCOPE_UNIVERSE` of `rtnetlink(7)`.
     const GLOBAL: u8 = 0;
@@ -262,7 +262,7 @@ fn give_addresses(socket: &mut Socket, index: u32, addresses: &[Address]) -> Ans
             .iter()
             .fold(message, |message, (kind, value)| message.with(*kind, value));
         match socket.ask(message) {
-            // One that never went.
+            // An address that was not removed.
             Ok(_) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno),
         }

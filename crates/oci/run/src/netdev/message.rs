@@ -1,9 +1,9 @@
-//! Messages to the kernel about links and addresses (`rtnetlink(7)`): a header, a fixed part, attributes.
+//! Netlink messages about links and addresses (`rtnetlink(7)`): a header, a fixed part, attributes.
 
 /// Bytes of `struct nlmsghdr`.
 pub(super) const HEADER: usize = 16;
 
-/// A message that is put together.
+/// A message that is being built.
 #[derive(Debug)]
 pub(super) struct Message(Vec<u8>);
 
@@ -26,7 +26,7 @@ impl Message {
         self
     }
 
-    /// Text with its final NUL.
+    /// Adds a string attribute with its final NUL.
     pub(super) fn with_text(self, kind: u16, text: &str) -> Self {
         self.with(kind, &[text.as_bytes(), &[0]].concat())
     }
@@ -39,13 +39,13 @@ impl Message {
     }
 }
 
-/// A number of a message.
+/// Reads a number of a message.
 pub(super) fn number(bytes: &[u8], at: usize) -> Option<u32> {
     let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
     Some(u32::from_ne_bytes(bytes))
 }
 
-/// The payload of an attribute of a kind.
+/// Returns the payload of the attribute with this type.
 pub(super) fn attribute(mut bytes: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let length = usize::from(u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?));

@@ -1,4 +1,4 @@
-//! Network devices that become a container's (`linux.netDevices`).
+//! Network devices that are moved into a container (`linux.netDevices`).
 
 mod devices;
 mod message;

@@ -1,14 +1,14 @@
-//! What network devices may be called.
+//! Names of network devices.
 
 use orlop_oci_types::Linux;
 
 use crate::error::{Error, Result};
 
-/// `IFNAMSIZ`, which has room for a final NUL.
+/// `IFNAMSIZ`, which includes the final NUL.
 const LIMIT: usize = 16;
 
-/// Refuses what the kernel takes for no device's name. The new one may be a template: the kernel puts the
-/// first number that is free for its `%d`.
+/// Refuses names that the kernel does not accept. The new name may be a template: the kernel replaces its `%d` with the
+/// first free number.
 pub(crate) fn check(linux: &Linux) -> Result<()> {
     for (name, device) in &linux.net_devices {
         let told = format!("linux.netDevices[{name:?}]");
@@ -28,7 +28,7 @@ pub(crate) fn check(linux: &Linux) -> Result<()> {
     Ok(())
 }
 
-/// As `dev_valid_name` of the kernel has it.
+/// Returns whether the name is valid by the kernel's rules (`dev_valid_name`).
 fn is_valid(name: &str) -> bool {
     let bad =
         |byte: u8| matches!(byte, b'/' | b':' | 0 | 0x0b | 0xa0) || byte.is_ascii_whitespace();

@@ -1,4 +1,4 @@
-//! A socket to the kernel's network configuration.
+//! A netlink socket for network configuration.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use rustix::net::{
 
 use super::message::{HEADER, Message, number};
 
-/// It belongs to the network namespace that it was opened in, wherever its owner goes.
+/// It belongs to the network namespace in which it was opened, even if its owner enters another one.
 #[derive(Debug)]
 pub(super) struct Socket {
     fd: OwnedFd,
     sequence: u32,
 }
 
-/// What one datagram of the kernel's has room in.
+/// Buffer size for one datagram of the kernel.
 const ROOM: usize = 64 << 10;
 
 impl Socket {
@@ -32,13 +32,13 @@ impl Socket {
             None,
         )?;
         bind(&fd, &SocketAddrNetlink::new(0, 0))?;
-        // The kernel answers at once; an answer that was lost must not be waited for.
+        // The kernel replies at once; the timeout covers a lost reply.
         let patience = Some(Duration::from_secs(10));
         sockopt::set_socket_timeout(&fd, sockopt::Timeout::Recv, patience)?;
         Ok(Self { fd, sequence: 0 })
     }
 
-    /// Has the kernel do something, or tell something: the bodies of what it answers.
+    /// Sends a request; returns the bodies of the replies.
     pub(super) fn ask(&mut self, message: Message) -> Result<Vec<Vec<u8>>> {
         self.sequence += 1;
         let bytes = message.finish(self.sequence);
@@ -60,7 +60,7 @@ impl Socket {
         }
     }
 
-    /// Takes a datagram apart; true at the end of the answer.
+    /// Parses a datagram; returns true at the end of the reply.
     fn take(&self, mut bytes: &[u8], told: &mut Vec<Vec<u8>>) -> Result<bool> {
         while let Some(length) = number(bytes, 0) {
             let message = bytes.get(..length as usize).ok_or(Errno::BADMSG)?;

@@ -4,7 +4,7 @@ use rustix::thread::CpuSet;
 
 use crate::error::{Error, Result};
 
-/// Understands a list like `0-3,7`.
+/// Parses a list like `0-3,7`.
 pub(crate) fn cpus(list: &str) -> Result<CpuSet> {
     let mut set = CpuSet::new();
     for number in numbers(list, CpuSet::MAX_CPU)? {
@@ -13,7 +13,7 @@ pub(crate) fn cpus(list: &str) -> Result<CpuSet> {
     Ok(set)
 }
 
-/// The numbers of a list like `0-3,7`, all below a limit.
+/// Returns the numbers of a list like `0-3,7`, all below a limit.
 pub(crate) fn numbers(list: &str, limit: usize) -> Result<Vec<usize>> {
     let mut numbers = Vec::new();
     for part in list

@@ -1,11 +1,11 @@
-//! Names of capabilities.
+//! Capability names and sets.
 
 use orlop_oci_types::{CAPABILITIES, Capabilities};
 
 use crate::sys::CapSets;
 
-/// Sets as bits. What this machine does not know, or this process may not pass on, is left out and
-/// named in `passed_over`, as runc does.
+/// Converts names to bit sets. Capabilities that this machine does not know, or this process may not pass on, are left
+/// out and added to `passed_over`, as runc does.
 pub(crate) fn sets(wanted: &Capabilities, last: u32, passed_over: &mut Vec<String>) -> CapSets {
     let mut bits = |names: &'_ [String]| -> u64 {
         let mut set = 0;
@@ -29,7 +29,7 @@ pub(crate) fn sets(wanted: &Capabilities, last: u32, passed_over: &mut Vec<Strin
     sets
 }
 
-/// Takes from the ambient set what is not both permitted and inheritable, and names it.
+/// Removes ambient capabilities that are not both permitted and inheritable; returns their names.
 pub(crate) fn leave_ambient_out(sets: &mut CapSets) -> Vec<&'static str> {
     let impossible = sets.ambient & !(sets.permitted & sets.inheritable);
     sets.ambient &= !impossible;

@@ -1,4 +1,4 @@
-//! How a container sees cgroups.
+//! Cgroup mounts of a container.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ use crate::sys::MountAttr;
 /// The cgroups of a container, by hierarchy.
 #[derive(Debug)]
 pub(crate) struct CgroupMounts<'a> {
-    /// Whether it has a cgroup namespace, in which the file systems show its own cgroup as the root.
+    /// Whether it has a cgroup namespace, in which its own cgroup is the root.
     pub(crate) namespace: bool,
-    /// Where version 2 is mounted alone, the container's directory in it.
+    /// The container's directory in the v2 hierarchy, if only v2 is mounted.
     pub(crate) unified: Option<PathBuf>,
-    /// The hierarchies of version 1.
+    /// The v1 hierarchies.
     pub(crate) hierarchies: &'a [V1],
 }
 
-/// A hierarchy of version 1.
+/// A v1 hierarchy.
 #[derive(Debug)]
 pub(crate) struct V1 {
-    /// The name of its directory, as `cpu,cpuacct`.
+    /// The name of its directory, such as `cpu,cpuacct`.
     pub(crate) name: String,
     /// Its controllers, or `name=systemd`.
     pub(crate) controllers: Vec<String>,
@@ -31,7 +31,7 @@ pub(crate) struct V1 {
 }
 
 impl CgroupMounts<'_> {
-    /// What a mount of type `cgroup` or `cgroup2` is here.
+    /// Plans a mount of type `cgroup` or `cgroup2`.
     pub(crate) fn what(&self, fresh: Fresh, read_only: bool, copied: Copied) -> Result<What> {
         if let Some(directory) = &self.unified {
             let attr = MountAttr {
@@ -39,7 +39,7 @@ impl CgroupMounts<'_> {
                 ..MountAttr::default()
             };
             let instead = Tree::open(directory, attr, copied).ok();
-            // What is said of version 1 is left out.
+            // Options for cgroup v1 are left out.
             let named = fresh
                 .data
                 .into_iter()
@@ -70,7 +70,7 @@ impl CgroupMounts<'_> {
         let base = Fresh {
             kind: c"tmpfs".to_owned(),
             data: data.into_iter().chain(label).collect(),
-            // The directories are made first.
+            // Read-only only after the directories are made.
             attr: fresh.attr & !(MountAttr::RDONLY as u32),
             below: MountAttr {
                 set: u64::from(fresh.attr) & MountAttr::RDONLY,

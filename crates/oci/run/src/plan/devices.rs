@@ -12,15 +12,15 @@ use super::tree::{Copied, Tree};
 use crate::error::{Error, Result, While};
 use crate::sys::MountAttr;
 
-/// A device node to be made.
+/// A device node to be created.
 #[derive(Debug)]
 pub(crate) struct DeviceStep {
-    /// Where, below the root.
+    /// The path below the root.
     pub(crate) target: CString,
     pub(crate) what: DeviceWhat,
 }
 
-/// How it is made.
+/// The way to create a device node.
 #[derive(Debug)]
 pub(crate) enum DeviceWhat {
     Node {
@@ -30,11 +30,11 @@ pub(crate) enum DeviceWhat {
         uid: Uid,
         gid: Gid,
     },
-    /// The host's node, where a user namespace may make none.
+    /// A bind mount of the host's node, because a user namespace cannot create any.
     Tree(Tree),
 }
 
-/// Those that every container has (`config-linux.md`, "Default Devices").
+/// The default devices (`config-linux.md`, "Default Devices").
 pub(crate) const DEFAULT: [(&str, u32, u32); 6] = [
     ("null", 1, 3),
     ("zero", 1, 5),
@@ -44,7 +44,7 @@ pub(crate) const DEFAULT: [(&str, u32, u32); 6] = [
     ("tty", 5, 0),
 ];
 
-/// All nodes of a container; `bound` says that they are the host's, and where those are copied.
+/// Returns all device nodes of a container. `bound` is set if they are the host's, and says where those are copied.
 pub(crate) fn devices(linux: &Linux, bound: Option<Copied>) -> Result<Vec<DeviceStep>> {
     let mut steps = Vec::new();
     let given = |path: &str| {
@@ -90,7 +90,7 @@ fn host_node(path: &Path, copied: Copied) -> Result<DeviceWhat> {
 
 fn step(device: &Device, bound: Option<Copied>) -> Result<Option<DeviceStep>> {
     let target = relative(&device.path);
-    // It is made of the terminals' own.
+    // The kernel's `devpts` provides it.
     if target == "dev/ptmx" {
         return Ok(None);
     }

@@ -1,7 +1,8 @@
-//! A container's mount namespace that is not made of a copy of the host's, which may have thousands of mounts.
+//! A container's mount namespace that is not a copy of the host's, which may have thousands of mounts.
 //!
-//! What the host must give is opened before the host's mounts are left, so that a bundle must name all of it: where a
-//! source lies in a mount that was given, or a file system is made of others, there is a copy as ever.
+//! All sources of the host are opened before the process leaves the host's mounts, so the bundle must name all of them.
+//! If a source is inside a given mount, or a file system is made from others, the namespace is a copy of the host's as
+//! usual.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -23,26 +24,26 @@ use crate::error::{Result, While};
 use crate::null::is_null;
 use crate::sys::{MountAttr, set_mount_attributes};
 
-/// File systems that are made of nothing else.
+/// File systems that need no source.
 const BY_THEMSELVES: [&str; 7] = [
     "proc", "sysfs", "tmpfs", "devpts", "mqueue", "cgroup", "cgroup2",
 ];
 
-/// A namespace with few mounts, and what is needed there.
+/// A namespace with few mounts, and resources for its use.
 #[derive(Debug)]
 pub(crate) struct Few {
     pub(crate) namespace: OwnedFd,
-    /// An empty directory there.
+    /// An empty directory in the namespace.
     pub(crate) place: CString,
-    /// The host's null device, to hide files by.
+    /// The host's null device, mounted over hidden files.
     pub(crate) nothing: Option<OwnedFd>,
-    /// The namespace's root, once it has been entered.
+    /// The root of the namespace, after it was entered.
     pub(crate) root: Option<OwnedFd>,
 }
 
 impl Few {
-    /// The namespace that was given, and the mounts of a bundle, all that the host gives opened. Nothing where none
-    /// was given, or that will not do.
+    /// Returns the given namespace, and the mounts of a bundle with all sources opened. `None` if no namespace was
+    /// given or it cannot be used.
     pub(super) fn of(
         bundle: &Bundle,
         cgroups: &CgroupMounts<'_>,
@@ -54,11 +55,12 @@ impl Few {
         let Some((namespace, place)) = bundle.attached.few() else {
             return Ok(None);
         };
-        // A copy may be told that nothing it has reaches the host; there is no copy here to be told more.
+        // A copy can be made private or slave of the host's mounts; here there is no copy, so other modes are not
+        // possible.
         let (kind @ (libc::MS_SLAVE | libc::MS_PRIVATE), true) = host_propagation else {
             return Ok(None);
         };
-        // Before something is made of a mount that was given.
+        // Before a given mount is changed.
         if !will_do(bundle, rootfs) {
             return Ok(None);
         }
@@ -66,14 +68,14 @@ impl Few {
         let nothing = match hides.then(|| detached(c"/dev/null")) {
             None => None,
             Some(Ok(null)) if is_it(&null) => Some(null),
-            // Whoever hides something tells so.
+            // The usual path reports the error for hidden files.
             Some(_) => return Ok(None),
         };
         let by = |source: &Path| {
             let given = bundle.attached.at(source)?;
             Ok(given.map_or(Opener::is(By::Parent), Opener::given))
         };
-        // What is wrong is told by who tries it next.
+        // The usual path reports the error.
         let Ok(steps) = mounts(bundle, cgroups, mappings, false, Copied::Here, by) else {
             return Ok(None);
         };
@@ -92,14 +94,14 @@ impl Few {
     }
 }
 
-/// Whether all that is mounted is the host's, or given and used once as a whole, or made of nothing else.
+/// Returns whether each mount is a tree of the host's, a given mount that is used once as a whole, or needs no source.
 fn will_do(bundle: &Bundle, rootfs: &Path) -> bool {
     let attached = &bundle.attached;
     let places = attached.places().map(|[_, place]| stat(place));
     let Ok(places) = places.collect::<rustix::io::Result<Vec<_>>>() else {
         return false;
     };
-    // The root has its place.
+    // The root file system uses its mount.
     let mut taken: Vec<usize> = attached.which(rootfs).into_iter().collect();
     bundle.spec.mounts.iter().all(|mount| {
         let options = MountOptions::parse(&mount.options);
@@ -119,7 +121,7 @@ fn will_do(bundle: &Bundle, rootfs: &Path) -> bool {
         if all.any(|place| source.starts_with(place)) {
             return false;
         }
-        // By a link to where a mount belongs that is not there.
+        // A symlink may lead to the path of a given mount, which is not attached there.
         stat(&source).is_ok_and(|look| {
             let mut places = places.iter();
             !places.any(|place| (place.st_dev, place.st_ino) == (look.st_dev, look.st_ino))
@@ -127,12 +129,12 @@ fn will_do(bundle: &Bundle, rootfs: &Path) -> bool {
     })
 }
 
-/// Makes what the host gives what it would be in a copy of the host's mounts, before it is told what else it is to be.
+/// Sets the propagation that the tree would have in a copy of the host's mounts, before its own options apply.
 fn keep_apart(step: &MountStep, kind: u64) -> rustix::io::Result<()> {
     let What::Tree(tree) = &step.what else {
         return Ok(());
     };
-    // All of it no longer is the host's then, in whatever way.
+    // Its own propagation already separates the whole tree from the host.
     if let Some((libc::MS_PRIVATE | libc::MS_SLAVE, true)) = step.propagation.first() {
         return Ok(());
     }

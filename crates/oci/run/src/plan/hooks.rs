@@ -1,4 +1,4 @@
-//! Hooks that run inside, made ready outside.
+//! Hooks that run inside the container, prepared outside.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -11,31 +11,30 @@ use super::text::c_string;
 use crate::error::{Error, Result};
 use crate::sys::Image;
 
-/// A program to be run by the container's process before its own.
+/// A program that the container's process runs before its own.
 #[derive(Debug)]
 pub(crate) struct HookStep {
     pub(crate) index: u16,
     pub(crate) program: CString,
     pub(crate) args: Image,
-    /// None where it has that of the container's process, as it is when the hook runs.
+    /// `None` if it inherits the environment of the container's process at that time.
     pub(crate) env: Option<Image>,
-    /// Milliseconds; none without a limit.
+    /// The timeout in milliseconds; `None` for no limit.
     pub(crate) limit: Option<i32>,
 }
 
-/// The hooks of a stage, with what they read.
+/// The hooks of a stage, with their input and output.
 #[derive(Debug, Default)]
 pub(crate) struct HookSteps {
     pub(crate) steps: Vec<HookStep>,
-    /// A file in memory with the container's state, which the parent writes.
+    /// A memory file with the container's state, which the parent writes.
     pub(crate) state: Option<OwnedFd>,
-    /// A file in memory that takes what the hooks print, for the error of one that fails.
+    /// A memory file for the hooks' output, used in the error of a failed hook.
     pub(crate) output: Option<OwnedFd>,
 }
 
 impl HookSteps {
-    /// Makes a stage's hooks ready.
-    /// A hook that is given no environment has that of the container's process, as with runc.
+    /// Prepares a stage's hooks. A hook without an environment inherits that of the container's process, as with runc.
     pub(crate) fn new(hooks: &[Hook], stage: &str) -> Result<Self> {
         let steps = hooks.iter().enumerate().map(|(index, hook)| {
             let told = format!("hooks.{stage}[{index}]");
@@ -80,13 +79,13 @@ impl HookSteps {
     }
 }
 
-/// How many milliseconds a hook may take, as `poll(2)` takes them; none without a limit.
+/// Returns the timeout of a hook in milliseconds for `poll(2)`; `None` for no limit.
 pub(crate) fn limit(hook: &Hook) -> Option<i32> {
     let milliseconds = hook.timeout?.saturating_mul(1000);
     Some(i32::try_from(milliseconds).unwrap_or(i32::MAX))
 }
 
-/// What holds for every hook.
+/// Checks that apply to every hook.
 pub(crate) fn check(hook: &Hook) -> Result<()> {
     if !Path::new(&hook.path).is_absolute() {
         return Err(Error::new(format!("path: {:?} is not absolute", hook.path)));

@@ -1,4 +1,4 @@
-//! User namespaces that only say how ids are mapped.
+//! User namespaces that only carry ID mappings.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,7 +9,7 @@ use super::maps::write_maps;
 use crate::error::{Error, Result, While};
 use crate::sys::{CloneArgs, Side, clone, exit_now, pidfd_signal, wait_for};
 
-/// The namespaces that were made for mounts, and that of the container.
+/// The user namespaces for ID-mapped mounts, and that of the container.
 #[derive(Debug, Default)]
 pub(crate) struct Mappings {
     container: Option<OwnedFd>,
@@ -18,7 +18,7 @@ pub(crate) struct Mappings {
 }
 
 impl Mappings {
-    /// `container` is the user namespace that it joins, if it does; the maps are those of one that is made.
+    /// Creates the mappings. `container` is the user namespace to join, if any; the maps are those of a new one.
     pub(crate) fn new(container: Option<OwnedFd>, uids: &[IdMapping], gids: &[IdMapping]) -> Self {
         Self {
             container,
@@ -27,7 +27,7 @@ impl Mappings {
         }
     }
 
-    /// A namespace with these maps; the container's own where none are given.
+    /// Returns a namespace with these maps; the container's own if they are empty.
     pub(crate) fn users(&mut self, uids: &[IdMapping], gids: &[IdMapping]) -> Result<&OwnedFd> {
         let (uids, gids) = if uids.is_empty() && gids.is_empty() {
             if let Some(joined) = &self.container {
@@ -58,7 +58,7 @@ impl Mappings {
     }
 }
 
-/// A user namespace that nobody is in.
+/// Makes a user namespace without processes.
 fn make(uids: &[IdMapping], gids: &[IdMapping]) -> Result<OwnedFd> {
     let args = CloneArgs {
         namespaces: libc::CLONE_NEWUSER as u64,
@@ -69,7 +69,7 @@ fn make(uids: &[IdMapping], gids: &[IdMapping]) -> Result<OwnedFd> {
     {
         Side::Parent(process) => process,
         Side::Child => loop {
-            // Until it is killed, by the line below or with its parent.
+            // Sleeps until it is killed, by the line below or when its parent exits.
             let _ = rustix::process::set_parent_process_death_signal(Some(
                 rustix::process::Signal::KILL,
             ));

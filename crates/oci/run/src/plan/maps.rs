@@ -1,4 +1,4 @@
-//! Whose ids are whose in a user namespace.
+//! ID maps of user namespaces.
 
 use std::process::{Command, Stdio};
 
@@ -9,15 +9,15 @@ use rustix::process::{getegid, geteuid};
 use crate::error::{Error, Result, While, meaning};
 use crate::{search, users};
 
-/// What a mapping program has to say at most.
+/// Maximum number of bytes of a mapping program's output in an error.
 const SAID: u64 = 1024;
 
-/// Says it for the user namespace of a process. Who is not root says it of its own ids alone; of others the programs
-/// `newuidmap` and `newgidmap` do, which know what root has given to whom.
+/// Writes the ID maps of a process's user namespace. A user who is not root may map only the user's own IDs. For others
+/// the programs `newuidmap` and `newgidmap` do it, which know the IDs that root has assigned.
 pub(crate) fn write_maps(pid: i32, uids: &[IdMapping], gids: &[IdMapping]) -> Result<()> {
     let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
     if !users::is_root() && is_own(gids, gid) {
-        // Else a process could leave a group that it is kept from something by (`user_namespaces(7)`).
+        // Otherwise a process could drop a group that denies it access (`user_namespaces(7)`).
         let path = format!("/proc/{pid}/setgroups");
         std::fs::write(&path, "deny").doing(|| format!("writing {path}"))?;
     }
@@ -25,7 +25,7 @@ pub(crate) fn write_maps(pid: i32, uids: &[IdMapping], gids: &[IdMapping]) -> Re
     write_one(pid, "gid_map", gids, "newgidmap", is_own(gids, gid))
 }
 
-/// Whether the one id that is mapped is this one.
+/// Returns whether this ID is the only one mapped.
 fn is_own(maps: &[IdMapping], id: u32) -> bool {
     matches!(maps, [map] if map.host_id == id && map.size == 1)
 }

@@ -1,5 +1,5 @@
-//! What the child of the clone carries out: everything that needs memory, the host's files or a
-//! decision was done when this is made.
+//! The plan that the child of the clone carries out. Everything that needs memory, the host's files or a decision is
+//! done while the plan is made.
 
 mod affinity;
 pub(crate) mod capabilities;
@@ -42,21 +42,21 @@ pub(crate) use text::c_string;
 pub(crate) use tree::Copied;
 pub(crate) use what::{By, Fresh, Hierarchy, MountStep, What};
 
-/// A container's first process and all around it.
+/// A container's first process and its environment.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) namespaces: Namespaces,
-    /// Files of version 1 that a process enters a cgroup by when it writes `0` to them.
+    /// `tasks` files of cgroup v1: a process enters a cgroup by writing `0` to one.
     pub(crate) tasks: Vec<OwnedFd>,
-    /// Whether the parent has something to do before the child goes on.
+    /// Whether the child waits for the parent at the start.
     pub(crate) waits: bool,
-    /// Whether the parent can do that only while the child may be looked into by its user.
+    /// Whether the parent needs the child to be dumpable for that.
     pub(crate) opens_up: bool,
-    /// Whether it has when the namespaces are there: network devices to be moved, hooks to be run.
+    /// Whether the child waits for the parent once the namespaces exist: for network devices or hooks.
     pub(crate) meets: bool,
-    /// Nothing without a mount namespace.
+    /// `None` without a mount namespace.
     pub(crate) root: Option<RootPlan>,
-    /// The root file system as it is, without one: what is mounted would be the host's.
+    /// The unmodified root file system if there is no mount namespace: mounts would be the host's.
     pub(crate) bare_root: Option<OwnedFd>,
     pub(crate) hostname: Option<CString>,
     pub(crate) domainname: Option<CString>,
@@ -64,12 +64,12 @@ pub(crate) struct Plan {
     pub(crate) create_hooks: HookSteps,
     pub(crate) start_hooks: HookSteps,
     pub(crate) process: ProcessPlan,
-    /// The directory with the fifo that it waits in for its start.
+    /// The directory with the fifo in which the process waits for its start.
     pub(crate) state_dir: Option<OwnedFd>,
 }
 
 impl Plan {
-    /// What the mount of this number is of.
+    /// Returns the source of the mount with this index.
     pub(crate) fn source(&self, index: u16) -> Result<&Source> {
         let mounts = self.root.iter().flat_map(|root| &root.mounts);
         let mut sources = mounts.filter_map(|step| match &step.what {

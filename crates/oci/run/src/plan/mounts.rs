@@ -1,4 +1,4 @@
-//! The mounts of a container: what the host must give is opened here, before the clone.
+//! The mounts of a container. Their sources on the host are opened here, before the clone.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -22,7 +22,7 @@ use crate::sys::MountAttr;
 /// `PROC_SUPER_MAGIC`.
 pub(crate) const PROC_MAGIC: i64 = 0x9fa0;
 
-/// Who opens what is bound, or the mount itself where it was given, for the parent to make what it shall be.
+/// The process that opens a bind source, or the given mount itself for the parent to adjust.
 #[derive(Debug)]
 pub(crate) struct Opener {
     by: By,
@@ -42,7 +42,7 @@ impl Opener {
     }
 }
 
-/// What may be mounted over in a `/proc`: figures that file systems like lxcfs give in the kernel's place.
+/// Files that may be mounted over in a `/proc`: lxcfs and similar file systems provide them.
 const WITHIN_PROC: &[&str] = &[
     "proc/cpuinfo",
     "proc/diskstats",
@@ -57,7 +57,7 @@ const WITHIN_PROC: &[&str] = &[
     "proc/sys/crypto/fips_enabled",
 ];
 
-/// Opens what mounts of a bundle are of, but for what `by` leaves to others.
+/// Opens the sources of a bundle's mounts, except those that `by` leaves to others.
 pub(crate) fn mounts(
     bundle: &Bundle,
     cgroups: &CgroupMounts<'_>,
@@ -94,7 +94,7 @@ fn step(
 ) -> Result<MountStep> {
     let spec = &bundle.spec;
     let options = MountOptions::parse(&mount.options);
-    // runc knows paths of the host below the root, too.
+    // runc also accepts host paths below the root file system.
     let rootfs = bundle.rootfs();
     let below = Path::new(&mount.destination).strip_prefix(&rootfs).ok();
     let target = relative(below.and_then(Path::to_str).unwrap_or(&mount.destination));
@@ -170,13 +170,13 @@ fn step(
         }
         within_proc |= kind == "proc";
         plain_target = matches!(kind, "proc" | "sysfs");
-        // Other mounts and device nodes may go there first.
+        // Other mounts and device nodes may be added there first.
         read_only_later = options.read_only && (kind == "tmpfs" || target == "dev");
         let mut fresh = fresh(mount, options_for(kind, &options, spec), read_only_later)?;
         match kind {
             "cgroup" | "cgroup2" => cgroups.what(fresh, options.read_only, copied)?,
             "mqueue" => {
-                // All that are mounted in one namespace are one, which takes no option twice.
+                // All mqueue mounts in one namespace are one file system, which takes no option twice.
                 let label = |(key, _): &(CString, _)| key.as_c_str() == c"context";
                 let label = fresh.data.extract_if(.., |it| label(it)).last();
                 fresh.root_label = label.and_then(|(_, label)| label);
@@ -198,7 +198,7 @@ fn step(
     })
 }
 
-/// Without slashes where none are needed.
+/// Normalizes the slashes of a path.
 pub(crate) fn relative(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
@@ -220,7 +220,7 @@ fn options_for<'a>(
         .linux
         .as_ref()
         .map_or("", |linux| linux.mount_label.as_str());
-    // The kernel's own file systems have labels of their own; cgroups of version 1 lie on one of memory.
+    // The kernel's own file systems have their own labels; cgroup v1 mounts are on a tmpfs.
     let takes_label = !matches!(kind, "proc" | "sysfs" | "cgroup2");
     let label = (takes_label && !label.is_empty()).then(|| label.to_owned());
     (options, label)
@@ -268,7 +268,7 @@ fn fresh(
     })
 }
 
-/// What of a source was not to be done.
+/// Returns the error text for a failed step on a mount source.
 pub(crate) fn source_fault(step: Step) -> &'static str {
     match step {
         Step::MountIds => ": cannot map the IDs (the filesystem may not support ID-mapped mounts)",
@@ -277,7 +277,7 @@ pub(crate) fn source_fault(step: Step) -> &'static str {
     }
 }
 
-/// Whether it is a `/proc`.
+/// Returns whether the file is in a `/proc`.
 pub(crate) fn is_proc(file: &OwnedFd) -> bool {
     fstatfs(file).is_ok_and(|fs| fs.f_type == PROC_MAGIC)
 }

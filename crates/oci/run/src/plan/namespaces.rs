@@ -1,4 +1,4 @@
-//! Which namespaces a container has.
+//! The namespaces of a container.
 
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,42 +11,42 @@ use rustix::fs::{Mode, OFlags, fstat, open};
 use crate::error::{Error, Result, While};
 use crate::sys::namespace_kind;
 
-/// Namespaces that are made and joined.
+/// Namespaces to create and to join.
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces {
-    /// `CLONE_NEW…` of those that the clone makes.
+    /// `CLONE_NEW…` flags of the namespaces to create.
     pub(crate) new: u64,
-    /// Those that exist.
+    /// Existing namespaces to join.
     pub(crate) join: Vec<Join>,
-    /// The user namespace that is joined.
+    /// The user namespace to join.
     pub(crate) user: Option<OwnedFd>,
-    /// The cgroup namespace comes when the process is in its cgroup.
+    /// Whether to create a cgroup namespace, once the process is in its cgroup.
     pub(crate) new_cgroup: bool,
-    /// The time namespace, by what is written to `timens_offsets`.
+    /// The content of `timens_offsets` for a new time namespace.
     pub(crate) new_time: Option<String>,
-    /// Whether the mount namespace is made of another one than the caller's, which takes entering that.
+    /// Whether the new mount namespace is a copy of another one than the caller's, which must be entered first.
     pub(crate) enters_mounts: bool,
-    /// Every kind that is not the caller's.
+    /// Flags of all kinds that are not the caller's.
     pub(crate) all: u64,
-    /// Those of them that are the caller's after all, by a path that leads there.
+    /// Flags of kinds that are joined by path and turn out to be the caller's.
     own: u64,
 }
 
-/// A namespace that is joined.
+/// A namespace to join.
 #[derive(Debug)]
 pub(crate) struct Join {
     /// `CLONE_NEW…`.
     pub(crate) kind: u64,
     pub(crate) file: OwnedFd,
-    /// Which of `linux.namespaces`.
+    /// The index in `linux.namespaces`.
     pub(crate) index: u16,
 }
 
-/// `CLONE_NEWTIME`, which the C library's headers do not all have.
+/// `CLONE_NEWTIME`, which some C headers lack.
 pub(crate) const NEW_TIME: u64 = 0x80;
 
 impl Namespaces {
-    /// Opens those that exist.
+    /// Opens the existing namespaces.
     pub(crate) fn open(linux: &Linux) -> Result<Self> {
         let mut namespaces = Self::default();
         for (index, namespace) in linux.namespaces.iter().enumerate() {
@@ -97,8 +97,8 @@ impl Namespaces {
         Ok(namespaces)
     }
 
-    /// What is made by the clone. With users of their own the IPC namespace is not: its message queues belong to
-    /// who made it, who is to be root of these users.
+    /// Returns the flags for the clone. With a new user namespace the IPC namespace is not among them: its message
+    /// queues belong to the creator, who must be root of that user namespace.
     pub(crate) fn by_clone(&self) -> u64 {
         if self.has_users() {
             self.new & !(libc::CLONE_NEWIPC as u64)
@@ -109,28 +109,28 @@ impl Namespaces {
         }
     }
 
-    /// Whether this kind is made or joined.
+    /// Returns whether this kind is created or joined.
     pub(crate) fn has(&self, kind: NamespaceKind) -> bool {
         self.all & flag(kind) != 0
     }
 
-    /// Whether what is set in the container's namespace of this kind is not set in the caller's.
+    /// Returns whether this kind differs from the caller's namespace.
     pub(crate) fn is_apart(&self, kind: NamespaceKind) -> bool {
         self.has(kind) && self.own & flag(kind) == 0
     }
 
-    /// Whether this kind is made.
+    /// Returns whether this kind is created.
     pub(crate) fn makes(&self, kind: NamespaceKind) -> bool {
         self.new & flag(kind) != 0
     }
 
-    /// Whether the container's users are not the caller's.
+    /// Returns whether the container's user namespace is not the caller's.
     pub(crate) fn has_users(&self) -> bool {
         self.has(NamespaceKind::User)
     }
 }
 
-/// The flag of a kind.
+/// Returns the clone flag of a kind.
 pub(crate) fn flag(kind: NamespaceKind) -> u64 {
     match kind {
         NamespaceKind::Pid => libc::CLONE_NEWPID as u64,
@@ -144,7 +144,7 @@ pub(crate) fn flag(kind: NamespaceKind) -> u64 {
     }
 }
 
-/// How the kernel's files call a kind.
+/// Returns the name of a kind in `/proc/<pid>/ns`.
 fn file_name(kind: NamespaceKind) -> &'static str {
     match kind {
         NamespaceKind::Pid => "pid",
@@ -158,7 +158,7 @@ fn file_name(kind: NamespaceKind) -> &'static str {
     }
 }
 
-/// Refuses what is no namespace's file of this kind.
+/// Refuses a file that is not a namespace of this kind.
 fn check(file: &OwnedFd, kind: NamespaceKind) -> Result<()> {
     /// `NSFS_MAGIC`.
     const NSFS: i64 = 0x6e73_6673;

@@ -1,40 +1,40 @@
-//! Options of mounts, as `mount(8)` and the OCI write them.
+//! Mount options in the notation of `mount(8)` and the OCI specification.
 
 use crate::sys::MountAttr;
 
-/// What the options of a mount ask for.
+/// The parsed options of a mount.
 #[derive(Debug, Default)]
 pub(crate) struct MountOptions {
-    /// Of the mount alone.
+    /// Attributes of the mount alone.
     pub(crate) attr: MountAttr,
-    /// Whether it is said how times of access are kept, rather than how they are not.
+    /// Whether an option sets the atime mode, rather than clears one.
     says_atime: bool,
-    /// Whether anything is said of the mount alone.
+    /// Whether any option concerns the mount alone.
     says_any: bool,
-    /// Of it and all below it.
+    /// Attributes of the mount and all mounts below it.
     pub(crate) recursive_attr: MountAttr,
-    /// `MS_SHARED` … with whether all below is meant as well, in their order.
+    /// Propagation flags (`MS_SHARED` …) in order, each with whether it is recursive.
     pub(crate) propagation: Vec<(u64, bool)>,
     pub(crate) bind: bool,
     pub(crate) rbind: bool,
     pub(crate) remount: bool,
-    /// The content of the directory that it hides is copied into it.
+    /// Whether the content of the hidden directory is copied into the mount.
     pub(crate) copy_up: bool,
     pub(crate) idmap: Option<Idmap>,
-    /// What the file system itself is told.
+    /// Options of the file system itself.
     pub(crate) data: Vec<(String, Option<String>)>,
-    /// Superblock flags by their names.
+    /// Whether the superblock is read-only.
     pub(crate) read_only: bool,
 }
 
-/// Whose ids are mapped.
+/// The scope of an ID mapping.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Idmap {
     Mount,
     Tree,
 }
 
-/// Names of the options that are understood, for `features`.
+/// Names of the supported options, for `features`.
 pub(crate) const KNOWN: &[&str] = &[
     "acl",
     "async",
@@ -111,9 +111,9 @@ impl MountOptions {
         parsed
     }
 
-    /// What becomes of the attributes of what is bound. As `mount(2)` has it for a remount, and runc does: whoever
-    /// says anything says all, and what is not said is cleared; times of access stay as they are kept unless it is
-    /// said how they are to be. Where the users are others, `locked`, what protects the host's mount stays.
+    /// Returns the attribute changes for a bind mount. As with a remount by `mount(2)`, and with runc, any option sets
+    /// all attributes: those not named are cleared, except the atime mode. With `locked`, in another user namespace,
+    /// attributes that protect the host's mount stay.
     pub(crate) fn of_bind(&self, locked: bool) -> MountAttr {
         let mut attr = self.attr;
         if !self.says_any {
@@ -178,7 +178,7 @@ impl MountOptions {
     }
 }
 
-/// What an option sets and clears of a mount.
+/// Returns the attributes that an option sets and clears.
 fn attribute(option: &str) -> Option<(u64, u64)> {
     use MountAttr as A;
     Some(match option {
@@ -201,10 +201,10 @@ fn attribute(option: &str) -> Option<(u64, u64)> {
     })
 }
 
-/// The last word on a bit counts.
+/// Sets and clears attributes; the last option for a bit wins.
 fn apply(attr: &mut MountAttr, set: u64, clear: u64) {
     attr.set = attr.set & !clear | set;
-    // All ways of keeping times of access are cleared together, or none.
+    // The bits of the atime mode are cleared together, or not at all.
     let single = set & !MountAttr::ATIME;
     attr.clear = (attr.clear & !single) | clear;
 }
@@ -222,7 +222,7 @@ fn propagation(option: &str) -> Option<(u64, bool)> {
         .or_else(|| Some((flag(option.strip_prefix('r')?)?, true)))
 }
 
-/// `linux.rootfsPropagation`.
+/// Parses `linux.rootfsPropagation`.
 pub(crate) fn root_propagation(word: &str) -> Option<(u64, bool)> {
     propagation(word)
 }

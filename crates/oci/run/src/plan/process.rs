@@ -1,5 +1,5 @@
-//! What a process is made to be before it is executed: for a container's first and for those that
-//! join it.
+//! The attributes of a process before it executes its program: for a container's first process and for those that join
+//! it.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -15,17 +15,17 @@ use super::text::c_string;
 use crate::error::{Error, Result};
 use crate::sys::{CapSets, Image, SchedAttr};
 
-/// Where a program is looked for that is named without a slash and without `PATH`.
+/// The search path for a program without a slash if `PATH` is unset.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// A process, ready to become what it shall be.
+/// A process, ready to execute its program.
 #[derive(Debug)]
 pub(crate) struct ProcessPlan {
     pub(crate) args: Image,
     pub(crate) env: Image,
-    /// Where the program may be, in this order; nowhere for a process that is never started.
+    /// Possible paths of the program, in order; empty for a process that is never started.
     pub(crate) programs: Vec<CString>,
-    /// Whether `HOME` is to be found in the container's `/etc/passwd`, for which `env` has room then.
+    /// Whether `HOME` is read from the container's `/etc/passwd`; `env` has room for it.
     pub(crate) finds_home: bool,
     pub(crate) cwd: CString,
     pub(crate) uid: Uid,
@@ -36,39 +36,39 @@ pub(crate) struct ProcessPlan {
     pub(crate) last_cap: u32,
     pub(crate) no_new_privileges: bool,
     pub(crate) rlimits: Vec<(Resource, u64, u64)>,
-    /// Whether that of open files is none of those that are set at once.
+    /// Whether the limit of open files is set later than the others.
     files_later: bool,
-    /// How many files it may have open, which is set when it has closed all that it needs no more; with its place
-    /// among the limits.
+    /// The limit of open files, with its index. It is set after the process has closed descriptors that it no longer
+    /// needs.
     pub(crate) files: Option<(u16, u64, u64)>,
     pub(crate) oom_score_adj: Option<CString>,
     pub(crate) scheduler: Option<SchedAttr>,
     pub(crate) io_priority: Option<i32>,
     pub(crate) memory_policy: Option<(i32, Vec<u64>)>,
     pub(crate) personality: Option<u32>,
-    /// What is written to `attr/exec`: a profile of AppArmor's, a label of SELinux's.
+    /// The content of `attr/exec`: an AppArmor profile, an SELinux label.
     pub(crate) apparmor: Option<CString>,
     pub(crate) selinux: Option<CString>,
     pub(crate) seccomp: Option<orlop_seccomp::Program>,
     pub(crate) keyring: Option<CString>,
     pub(crate) terminal: Option<Terminal>,
-    /// Descriptors beyond the standard three that it keeps.
+    /// Number of inherited descriptors beyond the standard three.
     pub(crate) preserve_fds: u32,
     pub(crate) affinity: Option<CpuSet>,
 }
 
-/// A terminal to be made.
+/// A terminal to be created.
 #[derive(Debug)]
 pub(crate) struct Terminal {
-    /// Who is sent the other end.
+    /// The receiver of the master end.
     pub(crate) socket: OwnedFd,
     pub(crate) rows: u16,
     pub(crate) columns: u16,
-    /// What it prints goes to a terminal of ours, which ends lines itself, or into a file.
+    /// Whether newlines are not translated: the output goes to our own terminal, which does that, or to a file.
     pub(crate) plain_lines: bool,
 }
 
-/// Of what is named several times the last is in force, for every program alike.
+/// Keeps the last of duplicate variables, so that every program sees the same value.
 fn last_of_each(mut env: Vec<CString>) -> Vec<CString> {
     let name = |entry: &CString| {
         entry
@@ -84,11 +84,11 @@ fn last_of_each(mut env: Vec<CString>) -> Vec<CString> {
     env
 }
 
-/// Room for `HOME=` and a path.
+/// Space for `HOME=` and a path.
 const HOME_ROOM: usize = 4096;
 
 impl ProcessPlan {
-    /// Understands `process`. What is passed over is named in `warnings`.
+    /// Converts `process`. Ignored settings are added to `warnings`.
     pub(crate) fn new(process: &Process, warnings: &mut Vec<String>) -> Result<Self> {
         let mut passed_over = Vec::new();
         let last_cap = crate::sys::last_capability();
@@ -100,7 +100,7 @@ impl ProcessPlan {
             ));
         }
         let mut caps = caps.unwrap_or_default();
-        // What is not in these two no kernel lets in.
+        // The kernel allows only ambient capabilities that are in these two sets.
         for name in capabilities::leave_ambient_out(&mut caps) {
             warnings.push(format!(
                 "can't raise ambient capability {name}: operation not permitted"
@@ -122,7 +122,7 @@ impl ProcessPlan {
         }
         let mut env = Image::new(env);
         if finds_home {
-            // The process itself finds it.
+            // The process itself finds the value.
             env = env.with_room(HOME_ROOM);
         }
         let program = process.args.first().map_or("", String::as_str);
@@ -189,7 +189,7 @@ impl ProcessPlan {
         })
     }
 
-    /// Has the limit of open files set last; where there is none, this one.
+    /// Makes the limit of open files the last one set, with `otherwise` as its default.
     pub(crate) fn limit_files_later(&mut self, otherwise: Option<(u64, u64)>) {
         self.files_later = true;
         let mut limits = self.rlimits.iter().enumerate();
@@ -199,13 +199,13 @@ impl ProcessPlan {
             .or(otherwise.map(|(soft, hard)| (0, soft, hard)));
     }
 
-    /// The limits that are set at once, with their places.
+    /// Returns the limits that are set at once, with their indices.
     pub(crate) fn limits_at_once(&self) -> impl Iterator<Item = (usize, (Resource, u64, u64))> {
         let all = self.rlimits.iter().copied().enumerate();
         all.filter(|(_, (what, ..))| !self.files_later || *what != Resource::Nofile)
     }
 
-    /// Adds what processes of a container have from its `linux`.
+    /// Adds settings of `linux` that apply to a container's processes.
     pub(crate) fn with_linux(&mut self, linux: &orlop_oci_types::Linux) -> Result<()> {
         self.memory_policy = linux
             .memory_policy
@@ -217,7 +217,7 @@ impl ProcessPlan {
     }
 }
 
-/// Where a program may be.
+/// Returns the possible paths of a program.
 fn programs(program: &str, env: &[String]) -> Result<Vec<CString>> {
     if program.contains('/') {
         return Ok(vec![c_string(program, "process.args[0]")?]);

@@ -1,4 +1,4 @@
-//! The file system of a container.
+//! The root file system of a container.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,37 +25,37 @@ use crate::error::{Error, Result, While};
 use crate::mount::{detach, name};
 use crate::sys::{MountAttr, set_mount_attributes};
 
-/// Everything that makes a root file system of a tree.
+/// Everything needed to make a root file system from a tree.
 #[derive(Debug)]
 pub(crate) struct RootPlan {
-    /// The tree: detached, or named until the child makes its copy.
+    /// The tree: a detached copy, or an `O_PATH` descriptor until the child makes its copy.
     pub(crate) tree: OwnedFd,
-    /// A namespace that the container's is made of, in place of the host's.
+    /// A namespace to copy instead of the host's.
     pub(crate) few: Option<Few>,
-    /// Mounts that the caller has made, and the directories that they are put on before all else.
+    /// Mounts that the caller has made, and their directories; attached before all others.
     pub(crate) attached: Vec<(OwnedFd, CString)>,
-    /// Where the tree and all that is bound is copied.
+    /// The process that copies the tree and the bind sources.
     pub(crate) copied: Copied,
-    /// Where it is put in the new mount namespace, before that is turned over to it.
+    /// Its mount point in the new mount namespace before the switch of the root.
     pub(crate) place: CString,
-    /// How the host's mounts reach the new namespace.
+    /// The propagation from the host's mounts to the new namespace.
     pub(crate) host_propagation: (u64, bool),
-    /// What the root itself is in the end.
+    /// The final propagation of the root mount.
     pub(crate) propagation: Option<(u64, bool)>,
     pub(crate) mounts: Vec<MountStep>,
-    /// Nothing where `/dev` is the bundle's own matter.
+    /// `None` if the bundle provides `/dev`.
     pub(crate) devices: Option<Vec<DeviceStep>>,
     pub(crate) masked: Vec<CString>,
     pub(crate) mask_data: Vec<(CString, Option<CString>)>,
     pub(crate) read_only_paths: Vec<CString>,
     pub(crate) read_only: bool,
-    /// Where the host's file systems are that tell of the kernel, if the host's root stays below the container's:
-    /// none of them may be in the same mount namespace, or the container could make its own without limits.
+    /// The mount points of the host's `/proc` and `/sys`, if the host's root stays below the container's. None of them
+    /// may stay in the same mount namespace, or the container could mount its own without restrictions.
     pub(crate) hidden: Option<Vec<CString>>,
 }
 
 impl RootPlan {
-    /// Opens what the host must give.
+    /// Opens everything needed from the host.
     pub(crate) fn open(
         bundle: &Bundle,
         linux: &Linux,
@@ -72,7 +72,7 @@ impl RootPlan {
             .doing(|| format!("{}: invalid rootfs", told()))?;
         let given = bundle.attached.at(&rootfs)?;
         let (tree, copied) = match given.map_or_else(|| detach(&rootfs), Ok) {
-            // Who may not in the host's mounts may in those of a user namespace.
+            // A caller who may not copy the host's mounts may do so in a user namespace.
             Err(Errno::PERM) if namespaces.makes(NamespaceKind::Mount) => {
                 (name(&rootfs).doing(told)?, Copied::There)
             }
@@ -127,7 +127,7 @@ impl RootPlan {
         };
         let (few, opened) = of_few.unzip();
         let elsewhere = bundle.attached.but_at(&rootfs);
-        // All of them are the volumes' already where there is no copy of the host's mounts to put them in.
+        // Without a copy of the host's mounts to attach them in, all of them are used for volumes.
         let elsewhere = elsewhere.filter(|_| few.is_none()).map(|(mount, path)| {
             let told = || path.display().to_string();
             let path = c_string(path.as_os_str().as_bytes(), "path of a mount")?;
@@ -140,7 +140,7 @@ impl RootPlan {
             place: c_string(rootfs.as_os_str().as_bytes(), "root.path")?,
             host_propagation,
             few,
-            // It is private by now; what is mounted in it has what it was given.
+            // It is private by now; mounts in it keep their own propagation.
             propagation: propagation.filter(|(flag, _)| *flag != libc::MS_PRIVATE),
             mounts: match opened {
                 Some(opened) => opened,
@@ -176,7 +176,7 @@ impl RootPlan {
     }
 }
 
-/// Who opens what a mount is of.
+/// Chooses the process that opens a mount source.
 fn who_opens(
     source: &Path,
     bundle: &Bundle,
@@ -193,7 +193,7 @@ fn who_opens(
     if !namespaces.has_users() {
         return By::Child;
     }
-    // Only there earlier mounts of the container change what is found.
+    // Only below the root file system can earlier mounts of the container change the source.
     let below = [rootfs, &bundle.rootfs()]
         .into_iter()
         .any(|root| source.starts_with(root));
@@ -206,13 +206,13 @@ fn who_opens(
 }
 
 impl RootPlan {
-    /// How the tree that the child copies gets mounts of the host's.
+    /// Returns the propagation of the tree that the child copies.
     pub(crate) fn tree_propagation(&self) -> MountAttr {
         propagation_of_tree(self.host_propagation.0)
     }
 }
 
-/// What is mounted in the container must not reach the host by the tree it is mounted on.
+/// Mounts in the container must not propagate to the host through their parent mount.
 fn propagation_of_tree(host: u64) -> MountAttr {
     let reaches = host == libc::MS_SHARED || host == libc::MS_SLAVE;
     MountAttr::propagation(if reaches {
@@ -222,7 +222,7 @@ fn propagation_of_tree(host: u64) -> MountAttr {
     })
 }
 
-/// Where `/proc` and `/sys` are mounted, outside of a root file system; what is below others before them.
+/// Returns the mount points of `/proc` and `/sys` outside a root file system, inner ones first.
 fn tells_of_the_kernel(rootfs: &Path) -> Result<Vec<CString>> {
     let table = Mountinfo::own().doing(|| "open /proc/self/mountinfo".to_owned())?;
     let mut points: Vec<_> = table

@@ -1,4 +1,4 @@
-//! Scheduling of processors and disks, placement of memory, execution domain.
+//! CPU and I/O scheduling, memory policy, execution domain.
 
 use orlop_oci_types::{IoPriority, MemoryPolicy, Personality, Scheduler};
 
@@ -6,10 +6,10 @@ use super::affinity::numbers;
 use crate::error::{Error, Result};
 use crate::sys::SchedAttr;
 
-/// The highest memory node that is understood.
+/// The highest supported memory node.
 const MAX_NODES: usize = 1024;
 
-/// `process.scheduler`, as `sched_setattr(2)` takes it.
+/// Converts `process.scheduler` for `sched_setattr(2)`.
 pub(crate) fn scheduler(wanted: &Scheduler) -> Result<SchedAttr> {
     let policy = match wanted.policy.as_str() {
         "SCHED_OTHER" => 0,
@@ -71,7 +71,7 @@ pub(crate) fn scheduler(wanted: &Scheduler) -> Result<SchedAttr> {
     })
 }
 
-/// `process.ioPriority`, as `ioprio_set(2)` takes it.
+/// Converts `process.ioPriority` for `ioprio_set(2)`.
 pub(crate) fn io_priority(wanted: &IoPriority) -> Result<i32> {
     const CLASS_SHIFT: i32 = 13;
     let class = match wanted.class.as_str() {
@@ -93,7 +93,7 @@ pub(crate) fn io_priority(wanted: &IoPriority) -> Result<i32> {
     Ok(class << CLASS_SHIFT | wanted.priority)
 }
 
-/// `linux.memoryPolicy`, as `set_mempolicy(2)` takes it.
+/// Converts `linux.memoryPolicy` for `set_mempolicy(2)`.
 pub(crate) fn memory_policy(wanted: &MemoryPolicy) -> Result<(i32, Vec<u64>)> {
     let mut mode = match wanted.mode.as_str() {
         "MPOL_DEFAULT" => 0,
@@ -137,7 +137,7 @@ pub(crate) fn memory_policy(wanted: &MemoryPolicy) -> Result<(i32, Vec<u64>)> {
     Ok((mode, bits))
 }
 
-/// `linux.personality`, as `personality(2)` takes it.
+/// Converts `linux.personality` for `personality(2)`.
 pub(crate) fn personality(wanted: &Personality) -> Result<u32> {
     if let Some(flag) = wanted.flags.first() {
         return Err(Error::new(format!(

@@ -1,4 +1,4 @@
-//! What a bind mount is of.
+//! Sources of bind mounts.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -17,15 +17,15 @@ use crate::error::{Result, While};
 use crate::report::Step;
 use crate::sys::{MountAttr, set_mount_attributes};
 
-/// A tree of the host's, by its path, and what becomes of it.
+/// A tree of the host, by its path, and its mount attributes.
 #[derive(Debug)]
 pub(crate) struct Source {
     path: CString,
     recursive: bool,
-    /// The namespace that its ids are mapped by, and whether those of all below are.
+    /// The namespace for its ID mapping, and whether that applies to all mounts below.
     users: Option<(OwnedFd, bool)>,
     attr: MountAttr,
-    /// Whether attributes that protect it may not be cleared, as for users that are not the host's.
+    /// Whether protecting attributes may not be cleared, as in a user namespace that is not the host's.
     locked: bool,
     recursive_attr: MountAttr,
 }
@@ -58,7 +58,7 @@ impl Source {
         })
     }
 
-    /// A detached copy of it, as it shall be. Allocates nothing.
+    /// Makes a detached copy with its attributes. Allocates nothing.
     pub(crate) fn open(&self) -> Result<OwnedFd, (Step, Errno)> {
         let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         if self.recursive {
@@ -70,7 +70,7 @@ impl Source {
         Ok(tree)
     }
 
-    /// Makes a detached mount of it what it shall be. Allocates nothing.
+    /// Applies the attributes to a detached mount. Allocates nothing.
     pub(super) fn dress(&self, tree: &OwnedFd) -> Result<(), (Step, Errno)> {
         if self.locked
             && self

@@ -1,4 +1,4 @@
-//! Kernel settings of a container's namespaces.
+//! Kernel parameters of a container's namespaces.
 
 use std::ffi::CString;
 
@@ -8,7 +8,7 @@ use super::namespaces::Namespaces;
 use super::text::c_string;
 use crate::error::{Error, Result};
 
-/// Settings of an IPC namespace.
+/// Parameters of an IPC namespace.
 const OF_IPC: [&str; 9] = [
     "kernel/msgmax",
     "kernel/msgmnb",
@@ -21,14 +21,14 @@ const OF_IPC: [&str; 9] = [
     "fs/mqueue",
 ];
 
-/// A setting: its file below `/proc/sys`, and what is written to it.
+/// A parameter: its file below `/proc/sys`, and the value to write.
 #[derive(Debug)]
 pub(crate) struct Sysctl {
     pub(crate) file: CString,
     pub(crate) value: CString,
 }
 
-/// The settings, of which each has to be a namespace's that is not the host's.
+/// Converts the parameters; each must belong to a namespace that is not the host's.
 pub(crate) fn sysctls(linux: &Linux, namespaces: &Namespaces) -> Result<Vec<Sysctl>> {
     let one = |(name, value): (&String, &String)| {
         let told = format!("linux.sysctl[{name:?}]");
@@ -65,8 +65,8 @@ pub(crate) fn sysctls(linux: &Linux, namespaces: &Namespaces) -> Result<Vec<Sysc
     linux.sysctl.iter().map(one).collect()
 }
 
-/// The file of a setting, which is written with dots or with slashes: whichever comes first parts
-/// it, and the other one is a character of its names (`sysctl.d(5)`).
+/// Returns the file of a parameter, written with dots or slashes. The first one found is the separator; the other is a
+/// plain character (`sysctl.d(5)`).
 fn file(name: &str) -> Option<String> {
     let first = name.find(['.', '/']).map(|at| name.as_bytes()[at]);
     let swapped: String = match first {

@@ -1,4 +1,4 @@
-//! What is bound of the host's besides volumes: device nodes, cgroups.
+//! Bind mounts of the host besides volumes: device nodes, cgroups.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,16 +12,16 @@ use rustix::path::Arg;
 use crate::mount::name;
 use crate::sys::{MountAttr, set_mount_attributes};
 
-/// A file or a directory of the host's, without what is mounted below it.
+/// A file or directory of the host, without the mounts below it.
 #[derive(Debug)]
 pub(crate) enum Tree {
     /// A detached copy, made before the clone.
     Copied(OwnedFd),
-    /// What is copied only in the container's mounts, as whoever may copy none elsewhere has it.
+    /// A path that is copied in the container's mount namespace, because the caller may copy none elsewhere.
     Named { path: CString, attr: MountAttr },
 }
 
-/// Where a copy is made.
+/// The process that makes a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Copied {
     /// By the parent, before the clone.
@@ -31,10 +31,10 @@ pub(crate) enum Copied {
 }
 
 impl Tree {
-    /// One with these attributes added.
+    /// Opens a tree and adds these attributes.
     pub(crate) fn open(path: &Path, attr: MountAttr, copied: Copied) -> Result<Self> {
         if copied == Copied::There {
-            // What is not there at all is told with its name.
+            // A missing file is reported with its name.
             drop(name(path)?);
             let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::INVAL)?;
             return Ok(Self::Named { path, attr });
@@ -42,7 +42,7 @@ impl Tree {
         copy(path, &attr).map(Self::Copied)
     }
 
-    /// Does something with the copy, which is made for that where there is none. Allocates nothing.
+    /// Passes the copy to `work`; makes a temporary copy if there is none. Allocates nothing.
     pub(crate) fn using<T>(&self, work: impl FnOnce(BorrowedFd<'_>) -> Result<T>) -> Result<T> {
         match self {
             Self::Copied(tree) => work(tree.as_fd()),
@@ -53,7 +53,7 @@ impl Tree {
 
 fn copy(path: impl Arg, attr: &MountAttr) -> Result<OwnedFd> {
     let tree = detached(path)?;
-    // What is mounted there in the container is not to be the host's as well.
+    // Mounts added there in the container must not propagate to the host.
     let attr = MountAttr {
         propagation: libc::MS_SLAVE,
         ..*attr

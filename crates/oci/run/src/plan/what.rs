@@ -1,4 +1,4 @@
-//! What is mounted for a container, and where.
+//! The mounts of a container and their targets.
 
 use std::ffi::CString;
 use std::os::fd::OwnedFd;
@@ -10,86 +10,86 @@ use crate::sys::MountAttr;
 /// One mount, in the order of the configuration.
 #[derive(Debug)]
 pub(crate) struct MountStep {
-    /// Which of `mounts`.
+    /// The index in `mounts`.
     pub(crate) index: u16,
-    /// Where, below the root, without a slash before it.
+    /// The path below the root, without a leading slash.
     pub(crate) target: CString,
-    /// Whether a directory is made where nothing is, else a file.
+    /// Whether a missing target is created as a directory, else as a file.
     pub(crate) directory: bool,
     pub(crate) what: What,
-    /// Set once it is in its place.
+    /// Propagation flags, set once it is attached.
     pub(crate) propagation: Vec<(u64, bool)>,
-    /// Its target must not be reached by a link.
+    /// Whether the path of the target must contain no symlink.
     pub(crate) plain_target: bool,
-    /// Whether it may lie in a `/proc`.
+    /// Whether the target may be inside a `/proc`.
     pub(crate) within_proc: bool,
-    /// Whether it becomes read-only only after all has been put there.
+    /// Whether it becomes read-only only after all mounts are attached.
     pub(crate) read_only_later: bool,
     /// The mount itself, kept for that.
     pub(crate) made: Option<OwnedFd>,
 }
 
-/// What is mounted.
+/// The kind of a mount.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A tree of the host's, with its attributes.
+    /// A tree of the host, with its attributes.
     Tree(OwnedFd),
-    /// One that is opened when its turn has come: mounts before it may have put it where it is.
+    /// A tree that is opened in order: earlier mounts may have put it there.
     Source {
         source: Source,
-        /// Who opens it.
+        /// The process that opens it.
         by: By,
-        /// Whether it lies at `/proc`, where nothing else may.
+        /// Whether the target is `/proc`, where only a `/proc` may be mounted.
         is_at_proc: bool,
     },
-    /// A file system of its own.
+    /// A new file system.
     Fresh(Fresh),
-    /// Nothing new: attributes of what is there.
+    /// No mount: changes the attributes of an existing one.
     Change { own: MountAttr, below: MountAttr },
-    /// Cgroups of version 1, each hierarchy below a directory.
+    /// Cgroup v1, each hierarchy in a directory.
     Hierarchies { base: Fresh, below: Vec<Hierarchy> },
-    /// Cgroups of version 2, or what stands for them where they cannot be mounted.
+    /// Cgroup v2, or a replacement if it cannot be mounted.
     Unified { fresh: Fresh, instead: Option<Tree> },
 }
 
-/// Who opens what is bound.
+/// The process that opens a bind source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
     /// The parent, before the clone.
     Parent,
-    /// The child, when its turn has come.
+    /// The child, in the order of mounts.
     Child,
-    /// The parent, as the child asks for it: who has left the host's users may not reach the source.
+    /// The parent at the child's request: a process that left the host's user namespace may not reach the source.
     Asked,
 }
 
-/// A file system to be made.
+/// A file system to be created.
 #[derive(Debug)]
 pub(crate) struct Fresh {
     pub(crate) kind: CString,
     pub(crate) data: Vec<(CString, Option<CString>)>,
     /// `MOUNT_ATTR_…`.
     pub(crate) attr: u32,
-    /// Of all below as well, afterwards.
+    /// Attributes of all mounts below it as well, set afterwards.
     pub(crate) below: MountAttr,
     pub(crate) is_proc: bool,
-    /// Its root has the mode of the directory that it hides.
+    /// Whether its root gets the mode of the directory that it hides.
     pub(crate) keeps_mode: bool,
-    /// What it hides is copied into it.
+    /// Whether the hidden content is copied into it.
     pub(crate) copy_up: bool,
-    /// What its root is labelled with once it is there, for one that is not given it as an option.
+    /// The SELinux label of its root, if it cannot be given as a mount option.
     pub(crate) root_label: Option<CString>,
 }
 
-/// What is put into one directory of version 1.
+/// The entry of a v1 hierarchy.
 #[derive(Debug)]
 pub(crate) struct Hierarchy {
     pub(crate) name: CString,
-    /// Other names of it.
+    /// Its other names, made as symlinks.
     pub(crate) links: Vec<CString>,
-    /// The cgroup itself, or the file system for a namespace.
+    /// The cgroup itself, or the file system for a cgroup namespace.
     pub(crate) what: HierarchyWhat,
 }
 
-/// A cgroup of the host, or the options of a file system that a namespace shows its part of.
+/// A cgroup of the host, or the options of a file system that shows the namespace's part.
 pub(crate) type HierarchyWhat = std::result::Result<Tree, Vec<CString>>;

@@ -1,4 +1,4 @@
-//! What is known of a group, as the part `intel_rdt` of `events` has it.
+//! Statistics of a group, as the part `intel_rdt` of `events`.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Rdt;
 
 impl Rdt {
-    /// What is known now. What the machine does not tell is left out.
+    /// Reads the current values. Values that the machine does not report are left out.
     pub(crate) fn stats(&self) -> Map<String, Value> {
         let mut all = Map::new();
         let (of_root, own) = (lines(&self.root), lines(&self.group));
@@ -41,7 +41,7 @@ impl Rdt {
         all
     }
 
-    /// Counters of each cache: of the container's own group, else of the class.
+    /// Adds the counters of each cache: of the container's monitoring group, else of the class.
     fn count(&self, all: &mut Map<String, Value>) {
         let features = text(&self.root.join("info/L3_MON"), "mon_features");
         let has = |name: &str| features.lines().any(|it| it == name);

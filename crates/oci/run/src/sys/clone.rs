@@ -1,4 +1,4 @@
-//! Making the process of a container, in its namespaces and its cgroup at once.
+//! Creates the process of a container, directly in its namespaces and its cgroup.
 #![allow(unsafe_code, reason = "clone3 and setns by pidfd are wrapped nowhere")]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -11,28 +11,28 @@ use rustix::process::{Pid, Signal, set_parent_process_death_signal};
 use super::process::{exit_now, pidfd_signal, wait_for};
 use super::socket::{receive_with, send_with};
 
-/// What a new process begins with.
+/// Settings of a new process.
 #[derive(Debug, Default)]
 pub(crate) struct CloneArgs<'a> {
     /// `CLONE_NEW…`.
     pub(crate) namespaces: u64,
-    /// The cgroup of version 2 that it is made in.
+    /// The v2 cgroup to create it in.
     pub(crate) cgroup: Option<BorrowedFd<'a>>,
-    /// Whether it is the caller's parent's child instead of the caller's.
+    /// Whether it becomes a sibling of the caller instead of a child.
     pub(crate) sibling: bool,
-    /// Whether it begins on the caller's processor, and is kept there until it says where it wants to
-    /// be: for a caller that does nothing but wait for it.
+    /// Whether it starts on the caller's processor and stays there until it releases that binding: for a caller that
+    /// only waits for it.
     pub(crate) here: bool,
 }
 
-/// A process that was made.
+/// A new process.
 #[derive(Debug)]
 pub(crate) struct Cloned {
     pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
 }
 
-/// Which side of a clone this is.
+/// The side of a clone.
 pub(crate) enum Side {
     Child,
     Parent(Cloned),
@@ -55,7 +55,7 @@ struct KernelArgs {
     cgroup: u64,
 }
 
-/// Clones this process, which must have one thread: then the child may go on as it likes.
+/// Clones this process, which must have one thread: then the child may run any code.
 pub(crate) fn clone(args: &CloneArgs<'_>) -> Result<Side> {
     const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
     let mut pidfd: i32 = -1;
@@ -70,14 +70,14 @@ pub(crate) fn clone(args: &CloneArgs<'_>) -> Result<Side> {
         kernel.cgroup = cgroup.as_raw_fd() as u64;
     }
     if args.sibling {
-        // The signal is the one that the parent's end gives then.
+        // The exit signal is then that of the parent.
         kernel.flags |= libc::CLONE_PARENT as u64;
         kernel.exit_signal = 0;
     }
     let here = args.here.then(Here::stay).flatten();
     // SAFETY: without CLONE_VM and a stack this is fork(2); the structure and the place of the
     // descriptor live across the call; this process has one thread (there is no other anywhere in
-    // this program), so that no lock is inherited that nobody opens.
+    // this program), so no inherited lock stays locked forever.
     let result =
         unsafe { libc::syscall(libc::SYS_clone3, &raw mut kernel, size_of::<KernelArgs>()) };
     match result {
@@ -94,8 +94,8 @@ pub(crate) fn clone(args: &CloneArgs<'_>) -> Result<Side> {
     }
 }
 
-/// Clones this process by way of one that `bring` puts to where the new one is to be born: into a cgroup that this
-/// process may not have others made in. The new one is this process's child all the same.
+/// Clones this process through an intermediate one that `bring` moves into the target cgroup, if this process may not
+/// clone into that. The new process is still a child of this one.
 pub(crate) fn clone_away<E>(
     args: &CloneArgs<'_>,
     bring: impl FnOnce(i32) -> std::result::Result<(), E>,
@@ -134,7 +134,7 @@ pub(crate) fn clone_away<E>(
         return Ok(Err(error));
     }
     match made? {
-        // It may have been told by a number of another PID namespace.
+        // The reported PID may be from another PID namespace.
         (Some(pidfd), _) => {
             let pid = pid_behind(pidfd.as_fd())?;
             Ok(Ok(Side::Parent(Cloned { pid, pidfd })))
@@ -145,10 +145,10 @@ pub(crate) fn clone_away<E>(
     }
 }
 
-/// Waits until it has been brought, and returns in what it makes there alone.
+/// Waits until it is moved, and returns only in the process that it creates there.
 fn ferry(args: &CloneArgs<'_>, parent: Pid, theirs: &OwnedFd) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
-    // In a PID namespace that it was born into its parent has no number.
+    // In a new PID namespace its parent has no PID.
     if rustix::process::getppid().is_some_and(|it| it != parent) {
         return Err(Errno::SRCH);
     }
@@ -172,7 +172,7 @@ fn ferry(args: &CloneArgs<'_>, parent: Pid, theirs: &OwnedFd) -> Result<()> {
     }
 }
 
-/// The number of the process behind a descriptor.
+/// Returns the PID of the process behind a pidfd.
 fn pid_behind(pidfd: BorrowedFd<'_>) -> Result<i32> {
     let path = format!("/proc/self/fdinfo/{}", pidfd.as_raw_fd());
     let told = orlop_fs::read_kernel_text(path).map_err(|_| Errno::SRCH)?;
@@ -181,20 +181,20 @@ fn pid_behind(pidfd: BorrowedFd<'_>) -> Result<i32> {
     pid.filter(|pid| *pid > 0).ok_or(Errno::SRCH)
 }
 
-/// Clones this process without anything new.
+/// Clones this process without new namespaces.
 pub(crate) fn fork() -> Result<Side> {
     clone(&CloneArgs::default())
 }
 
-/// Enters namespaces: those `kinds` (`CLONE_NEW…`) of the process behind a pidfd, or the one behind
-/// a namespace's file. Whoever has one thread may enter any.
+/// Enters namespaces: the `kinds` (`CLONE_NEW…`) of the process behind a pidfd, or that of a namespace file. A
+/// single-threaded process may enter any kind.
 pub(crate) fn enter_namespaces(of: BorrowedFd<'_>, kinds: u64) -> Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::setns(of.as_raw_fd(), kinds as i32) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Of which kind (`CLONE_NEW…`) a namespace's file is.
+/// Returns the kind (`CLONE_NEW…`) of a namespace file.
 pub(crate) fn namespace_kind(file: BorrowedFd<'_>) -> Option<u64> {
     /// `NS_GET_NSTYPE` of `ioctl_ns(2)`.
     const NS_GET_NSTYPE: libc::Ioctl = 0xb703;

@@ -1,4 +1,4 @@
-//! System calls that no crate wraps; all unsafe code but the allocator's is here.
+//! System calls that no crate wraps; all unsafe code except the allocator's is here.
 
 mod clone;
 mod process;

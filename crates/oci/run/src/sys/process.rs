@@ -1,4 +1,4 @@
-//! Executing, waiting, signalling.
+//! Executes programs, waits for processes, sends signals.
 #![allow(
     unsafe_code,
     reason = "these calls take pointers, or are wrapped nowhere"
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Resource};
 
 use super::clone::last;
 
-/// A list of strings as `execve` takes it.
+/// A list of strings for `execve`.
 #[derive(Debug, Default)]
 pub(crate) struct Image {
     strings: Vec<CString>,
-    /// A last string, which is written when no memory can be had any more.
+    /// Space for a last string, which is written when memory can no longer be allocated.
     room: Vec<u8>,
     pointers: Vec<*const c_char>,
 }
@@ -32,7 +32,7 @@ impl Image {
         }
     }
 
-    /// With room for one more string of at most so many bytes.
+    /// Reserves space for one more string of at most `length` bytes.
     pub(crate) fn with_room(mut self, length: usize) -> Self {
         self.room = vec![0; length + 1];
         self.pointers.push(std::ptr::null());
@@ -43,10 +43,10 @@ impl Image {
         &self.strings
     }
 
-    /// Writes a name and a value where there is room for them; else there is no such string.
+    /// Writes a variable into the reserved space; without enough space it is omitted.
     pub(crate) fn fill_room(&mut self, name: &[u8], value: &[u8]) {
         let (middle, end) = (name.len(), name.len() + value.len());
-        // The last byte stays the end.
+        // The last byte stays NUL.
         if end < self.room.len() {
             self.room[..middle].copy_from_slice(name);
             self.room[middle..end].copy_from_slice(value);
@@ -55,7 +55,7 @@ impl Image {
     }
 }
 
-/// Becomes another program; returns only if that fails.
+/// Executes another program; returns only if that fails.
 pub(crate) fn execute(program: &CStr, args: &Image, env: &Image) -> Errno {
     // SAFETY: both lists end with a null, and their strings live as long as they do.
     unsafe {
@@ -68,15 +68,15 @@ pub(crate) fn execute(program: &CStr, args: &Image, env: &Image) -> Errno {
     last()
 }
 
-/// Ends this process without anything that was to be done at its end.
+/// Ends this process without running exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: this is always allowed.
     unsafe { libc::_exit(code) }
 }
 
-/// Leaves the caller's keyring behind for a new one of this name, which whoever joins the container later may
-/// find. Its permissions are those of the kernel (`KEY_POS_ALL`, `KEY_USR_VIEW`, `KEY_USR_READ`) and to search it:
-/// for its user, or for all where that is none of the host's.
+/// Joins a new session keyring of this name, which processes that join the container later may find. Adds the search
+/// permission to the kernel's defaults (`KEY_POS_ALL`, `KEY_USR_VIEW`, `KEY_USR_READ`): for its user, or for all in a
+/// user namespace.
 pub(crate) fn join_session_keyring(name: &CStr, with_users: Option<bool>) -> Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
     const KEYCTL_SETPERM: libc::c_long = 5;
@@ -99,7 +99,7 @@ pub(crate) fn join_session_keyring(name: &CStr, with_users: Option<bool>) -> Res
     let permissions = match with_users {
         Some(true) => FOR_ALL,
         Some(false) => FOR_ITS_USER,
-        // Whoever comes later leaves it as it is.
+        // A process that joins later leaves it unchanged.
         None => return Ok(()),
     };
     // SAFETY: the call takes numbers alone. Where it is refused the keyring is as it was made.
@@ -109,14 +109,14 @@ pub(crate) fn join_session_keyring(name: &CStr, with_users: Option<bool>) -> Res
     Ok(())
 }
 
-/// The execution domain, as `personality(2)` takes it.
+/// Sets the execution domain, see `personality(2)`.
 pub(crate) fn set_personality(domain: u32) -> Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::personality(libc::c_ulong::from(domain)) };
     if result >= 0 { Ok(()) } else { Err(last()) }
 }
 
-/// A limit of another process (or of the caller's own, for 0).
+/// Sets a limit of another process (or of the caller, for 0).
 pub(crate) fn set_rlimit_of(pid: i32, resource: Resource, soft: u64, hard: u64) -> Result<()> {
     let limit = rustix::process::Rlimit {
         current: (soft != u64::MAX).then_some(soft),
@@ -125,8 +125,7 @@ pub(crate) fn set_rlimit_of(pid: i32, resource: Resource, soft: u64, hard: u64) 
     rustix::process::prlimit(Pid::from_raw(pid), resource, limit).map(drop)
 }
 
-/// Lets this process have as many files open as it may, if those that are needed are more than it does. What it
-/// was to have before is returned then.
+/// Raises the soft limit of open files to the hard limit if more are needed. Returns the limit before a change.
 pub(crate) fn raise_own_limit_of_files(needed: u64) -> Option<(u64, u64)> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let number = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
@@ -137,13 +136,13 @@ pub(crate) fn raise_own_limit_of_files(needed: u64) -> Option<(u64, u64)> {
     Some((soft, hard))
 }
 
-/// A descriptor for a process.
+/// Opens a pidfd of a process.
 pub(crate) fn open_pidfd(pid: i32) -> Result<OwnedFd> {
     let pid = Pid::from_raw(pid).ok_or(Errno::SRCH)?;
     rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())
 }
 
-/// Signals the process behind a descriptor, by a number that may be a real-time signal's.
+/// Signals the process behind a pidfd; the number may be a real-time signal.
 pub(crate) fn pidfd_signal(process: BorrowedFd<'_>, signal: i32) -> Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe {
@@ -158,7 +157,7 @@ pub(crate) fn pidfd_signal(process: BorrowedFd<'_>, signal: i32) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Waits for a child's end: its exit code, or 128 and the signal that ended it.
+/// Waits for a child's exit: its exit code, or 128 plus the signal that killed it.
 pub(crate) fn wait_for(pid: i32) -> Result<i32> {
     let mut status = 0;
     loop {
@@ -173,7 +172,7 @@ pub(crate) fn wait_for(pid: i32) -> Result<i32> {
     }
 }
 
-/// Whether something can be read before so many milliseconds are over.
+/// Returns whether the descriptor becomes readable within the given milliseconds.
 pub(crate) fn poll_in(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
     let mut poll = libc::pollfd {
         fd: fd.as_raw_fd(),
@@ -184,8 +183,8 @@ pub(crate) fn poll_in(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, milliseconds) > 0 }
 }
 
-/// Has the signals by which processes are asked to end do so: the kernel spares the first process of a PID
-/// namespace them. What it becomes has its own way again, and what it was told to ignore it still does.
+/// Lets termination signals end this process: the kernel does not deliver them to the first process of a PID namespace
+/// by default. Ignored signals stay ignored, and `execve` resets the handlers.
 pub(crate) fn end_when_asked() {
     extern "C" fn end(signal: libc::c_int) {
         // SAFETY: this is always allowed, in a handler too.
@@ -207,7 +206,7 @@ pub(crate) fn end_when_asked() {
     }
 }
 
-/// Blocks all signals and makes them come by a descriptor.
+/// Blocks all signals and delivers them through a descriptor.
 pub(crate) fn raise_signals() -> Result<OwnedFd> {
     // SAFETY: the set is filled before it is read; the descriptor is a new one.
     unsafe {
@@ -224,10 +223,10 @@ pub(crate) fn raise_signals() -> Result<OwnedFd> {
     }
 }
 
-/// Whether the working directory lies below the root directory.
+/// Returns whether the working directory is below the root directory.
 pub(crate) fn working_directory_is_reachable() -> Result<bool> {
     let mut path = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: the buffer is as long as is told. The system call is made by itself: the library's
+    // SAFETY: the buffer has the given length. The system call is made directly: the library's
     // function would go looking for the directory when it is not below the root.
     let length = unsafe { libc::syscall(libc::SYS_getcwd, path.as_mut_ptr(), path.len()) };
     if length < 0 {
@@ -236,12 +235,12 @@ pub(crate) fn working_directory_is_reachable() -> Result<bool> {
     Ok(path[0] == b'/')
 }
 
-/// Closes all descriptors from this one on, but for some; those are put in order for it.
+/// Closes all descriptors from `first` on except `but`, which is sorted in place.
 pub(crate) fn close_from(first: u32, but: &mut [u32]) {
     let close = |first: u32, last: u32| {
         if first <= last {
-            // SAFETY: what is closed is used by nobody any more: the process becomes another program, or ends
-            // without giving anything back.
+            // SAFETY: the closed descriptors are not used any more: the process becomes another program, or ends
+            // without closing anything.
             unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
         }
     };
@@ -258,28 +257,28 @@ pub(crate) fn close_from(first: u32, but: &mut [u32]) {
     close(first, u32::MAX);
 }
 
-/// Names the host in a UTS namespace.
+/// Sets the host name of a UTS namespace.
 pub(crate) fn set_host_name(name: &CStr) -> Result<()> {
-    // SAFETY: the name is as long as is told.
+    // SAFETY: the name has the given length.
     let result = unsafe { libc::sethostname(name.as_ptr(), name.to_bytes().len()) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Names the domain in a UTS namespace.
+/// Sets the domain name of a UTS namespace.
 pub(crate) fn set_domain_name(name: &CStr) -> Result<()> {
-    // SAFETY: the name is as long as is told.
+    // SAFETY: the name has the given length.
     let result = unsafe { libc::setdomainname(name.as_ptr(), name.to_bytes().len()) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Makes the cgroup that the caller is in the root of what it sees.
+/// Enters a new cgroup namespace, whose root is the caller's cgroup.
 pub(crate) fn unshare_cgroup() -> Result<()> {
     // SAFETY: a cgroup namespace changes nothing that memory safety rests on.
     let result = unsafe { libc::unshare(libc::CLONE_NEWCGROUP) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Makes semaphores, shared memory and message queues of its own.
+/// Enters a new IPC namespace.
 pub(crate) fn unshare_ipc() -> Result<()> {
     // SAFETY: an IPC namespace changes nothing that memory safety rests on.
     let result = unsafe { libc::unshare(libc::CLONE_NEWIPC) };
@@ -317,20 +316,20 @@ pub(crate) fn unshare_mounts() -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Makes the time namespace that children of this process are born into.
+/// Makes a time namespace for the children of this process.
 pub(crate) fn unshare_time() -> Result<()> {
     // SAFETY: a time namespace changes nothing that memory safety rests on.
     let result = unsafe { libc::unshare(0x80) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Closes a descriptor of the parent's in its child, where its owner is never dropped.
+/// Closes a descriptor of the parent in its child, where its owner is never dropped.
 pub(crate) fn close_now(fd: BorrowedFd<'_>) {
     // SAFETY: this is the child, which ends or executes without using it.
     unsafe { libc::close(fd.as_raw_fd()) };
 }
 
-/// The next signal that came by such a descriptor.
+/// Returns the next signal from such a descriptor.
 pub(crate) fn next_signal(signals: BorrowedFd<'_>) -> Option<i32> {
     let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
     let count = rustix::io::read(signals, &mut info).ok()?;
@@ -338,7 +337,7 @@ pub(crate) fn next_signal(signals: BorrowedFd<'_>) -> Option<i32> {
     (count == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
 }
 
-/// Becomes the program behind a descriptor; returns only if that fails.
+/// Executes the program behind a descriptor; returns only if that fails.
 pub(crate) fn execute_fd(program: BorrowedFd<'_>, args: &Image, env: &Image) -> Errno {
     // SAFETY: the path is empty and terminated; both lists end with a null, and their strings live as
     // long as they do.
@@ -355,28 +354,28 @@ pub(crate) fn execute_fd(program: BorrowedFd<'_>, args: &Image, env: &Image) -> 
     last()
 }
 
-/// Whether a descriptor was open when this program began: what it opens itself it passes on to nobody.
+/// Returns whether a descriptor is inherited from the caller: those of this program are close-on-exec.
 pub(crate) fn was_passed_on(fd: u32) -> bool {
     // SAFETY: nothing is done with it but to ask whether it is there.
     let fd = unsafe { BorrowedFd::borrow_raw(fd.cast_signed()) };
     rustix::io::fcntl_getfd(fd).is_ok_and(|flags| !flags.contains(rustix::io::FdFlags::CLOEXEC))
 }
 
-/// A copy of a descriptor that the caller has passed on to this program; it is passed on to no other.
+/// Returns a copy of a descriptor inherited from the caller; it is not inherited further.
 pub(crate) fn passed_on(fd: u32) -> Result<OwnedFd> {
     if !was_passed_on(fd) {
         return Err(Errno::BADF);
     }
-    // SAFETY: it is open, and nobody here owns it.
+    // SAFETY: it is open, and this program has no other owner of it.
     let fd = unsafe { BorrowedFd::borrow_raw(fd.cast_signed()) };
     rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::CLOEXEC)?;
     rustix::io::fcntl_dupfd_cloexec(fd, 3)
 }
 
-/// Passes so many descriptors on to the program that this process becomes.
+/// Lets the executed program inherit `count` descriptors.
 pub(crate) fn keep_open(first: u32, count: u32) -> Result<()> {
     for fd in first..first + count {
-        // SAFETY: these are open, and nobody here owns them.
+        // SAFETY: these are open, and this program has no owner of them.
         let fd = unsafe { BorrowedFd::borrow_raw(fd as i32) };
         rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
     }

@@ -1,4 +1,4 @@
-//! Capabilities, scheduling, placement of memory.
+//! Capabilities, scheduling, memory policy.
 #![allow(
     unsafe_code,
     reason = "these calls take pointers, or are wrapped nowhere"
@@ -9,7 +9,7 @@ use rustix::thread::{CapabilitySets, capabilities, set_capabilities};
 
 use super::clone::last;
 
-/// Sets of capabilities as bits.
+/// Capability sets as bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CapSets {
     pub(crate) bounding: u64,
@@ -19,7 +19,7 @@ pub(crate) struct CapSets {
     pub(crate) ambient: u64,
 }
 
-/// Sets the effective, permitted and inheritable set of this thread.
+/// Sets the effective, permitted and inheritable sets of this thread.
 pub(crate) fn set_capability_sets(sets: &CapSets) -> Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     #[repr(C)]
@@ -48,7 +48,7 @@ pub(crate) fn set_capability_sets(sets: &CapSets) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// The highest capability that the kernel knows.
+/// Returns the highest capability that the kernel knows.
 pub(crate) fn last_capability() -> u32 {
     // SAFETY: no memory is passed.
     let known = |cap: u32| unsafe { libc::prctl(libc::PR_CAPBSET_READ, cap, 0, 0, 0) } >= 0;
@@ -93,14 +93,14 @@ pub(crate) struct SchedAttr {
     pub(crate) period: u64,
 }
 
-/// How this thread is scheduled.
+/// Sets the scheduling of this thread.
 pub(crate) fn set_scheduler(attr: &SchedAttr) -> Result<()> {
-    // SAFETY: the structure tells its size, and lives across the call.
+    // SAFETY: the structure contains its size, and lives across the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, std::ptr::from_ref(attr), 0) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// How this thread's input and output is scheduled, as `ioprio_set(2)` takes it.
+/// Sets the I/O priority of this thread, see `ioprio_set(2)`.
 pub(crate) fn set_io_priority(value: i32) -> Result<()> {
     const IOPRIO_WHO_PROCESS: i32 = 1;
     // SAFETY: no memory is passed.
@@ -108,7 +108,7 @@ pub(crate) fn set_io_priority(value: i32) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Where this thread's memory is taken from: the mode with its flags, the nodes as bits.
+/// Sets the memory policy of this thread: the mode with its flags, and the nodes as bits.
 pub(crate) fn set_memory_policy(mode: i32, nodes: &[u64]) -> Result<()> {
     let bits = nodes.len() * 64 + 1;
     let pointer = if nodes.is_empty() {
@@ -121,14 +121,14 @@ pub(crate) fn set_memory_policy(mode: i32, nodes: &[u64]) -> Result<()> {
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Takes a capability out of the bounding set.
+/// Removes a capability from the bounding set.
 pub(crate) fn drop_from_bounding(capability: u32) -> Result<()> {
     // SAFETY: no memory is passed.
     let result = unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(last()) }
 }
 
-/// Whom files that this thread makes belong to, for as long as this lives; its rights stay.
+/// Sets the owner of files that this thread creates while this lives, without losing capabilities.
 #[derive(Debug)]
 pub(crate) struct FileMaker {
     before: (u32, u32),
@@ -136,12 +136,12 @@ pub(crate) struct FileMaker {
 }
 
 impl FileMaker {
-    /// Becomes the maker.
+    /// Changes the file system user and group of this thread.
     pub(crate) fn be(uid: u32, gid: u32) -> Result<Self> {
         let rights = capabilities(None)?;
         let before = change(uid, gid);
         let made = Self { before, rights };
-        // With an id that is not root's the kernel takes rights to files away.
+        // The kernel drops file capabilities when the file system user is not root.
         set_capabilities(None, made.rights)?;
         Ok(made)
     }
@@ -154,7 +154,7 @@ impl Drop for FileMaker {
     }
 }
 
-/// The ids before.
+/// Sets the IDs and returns the previous ones.
 fn change(uid: u32, gid: u32) -> (u32, u32) {
     // SAFETY: no memory is passed; both answer with what was before, and change what this thread makes alone.
     let (gid, uid) = unsafe { (libc::setfsgid(gid), libc::setfsuid(uid)) };

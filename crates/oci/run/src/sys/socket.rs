@@ -1,4 +1,4 @@
-//! Descriptors over sockets.
+//! Sends and receives descriptors over sockets.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -24,12 +24,12 @@ pub(crate) fn send_with(socket: BorrowedFd<'_>, bytes: &[u8], fd: BorrowedFd<'_>
     .map(drop)
 }
 
-/// Receives the descriptor that comes next.
+/// Receives the next descriptor.
 pub(crate) fn receive(socket: BorrowedFd<'_>) -> Result<Option<OwnedFd>> {
     receive_with(socket).map(|(fd, _)| fd)
 }
 
-/// Receives what comes next: a descriptor, if one comes along, and bytes.
+/// Receives the next message: bytes, and a descriptor if there is one.
 pub(crate) fn receive_with(socket: BorrowedFd<'_>) -> Result<(Option<OwnedFd>, Vec<u8>)> {
     let mut bytes = vec![0u8; 4096];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -1,4 +1,4 @@
-//! `checkpoint`: has CRIU write a running container out.
+//! `checkpoint`: writes a running container to disk with CRIU.
 
 use super::command::{Call, HELP, Verb};
 use super::delete;
@@ -127,7 +127,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// What is asked for, by either command's flags.
+/// Returns the options of `checkpoint` and `restore` from their flags.
 pub(super) fn options(parsed: &Parsed) -> Result<Options> {
     let images = parsed
         .path("image-path")
@@ -137,7 +137,7 @@ pub(super) fn options(parsed: &Parsed) -> Result<Options> {
         if parent.starts_with('/') {
             return Err(Error::new("--parent-path must be relative"));
         }
-        // Seen from there, it has to be there.
+        // The parent is relative to this directory and must exist.
         criu::directory(&images)?;
         let whole = images.join(parent);
         if !whole.is_dir() {

@@ -1,11 +1,11 @@
-//! A command: what it is called and takes, and how it was given.
+//! A command's definition, and a call of it.
 
 use crate::args::{Flag, FlagsEnd, Globals, Parsed, switch};
 use crate::error::Result;
 use crate::log::Log;
 use crate::state::{State, StateDir};
 
-/// The newest version of the specification that is followed.
+/// The newest supported version of the specification.
 pub(crate) const SPECIFICATION: &str = "1.3.0";
 
 /// A command.
@@ -15,14 +15,14 @@ pub(crate) struct Verb {
     pub(crate) arguments: &'static str,
     pub(crate) flags: &'static [Flag],
     pub(crate) flags_end: FlagsEnd,
-    /// Whether a process of ours enters a container.
+    /// Whether a process of this program enters a container.
     pub(crate) enters: bool,
-    /// What a failure is called, where that is more than its reason.
+    /// The prefix of error messages, if there is one.
     pub(crate) failed: Option<&'static str>,
     pub(crate) run: fn(&Call<'_>) -> Result<u8>,
 }
 
-/// A command as it was given.
+/// A call of a command.
 pub(crate) struct Call<'a> {
     pub(crate) globals: &'a Globals,
     pub(crate) log: &'a Log,
@@ -30,19 +30,19 @@ pub(crate) struct Call<'a> {
 }
 
 impl Call<'_> {
-    /// The container that is the one argument.
+    /// Returns the container named by the only argument.
     pub(super) fn container(&self) -> Result<StateDir> {
         StateDir::of(&self.globals.root, &self.parsed.only("the container ID")?)
     }
 
-    /// The same, with what is known of it.
+    /// Returns the container named by the only argument, and its state.
     pub(super) fn known(&self) -> Result<(StateDir, State)> {
         let dir = self.container()?;
         let state = dir.load()?;
         Ok((dir, state))
     }
 
-    /// Warns a caller without root's rights, whose containers may have no cgroups.
+    /// Warns a caller without root privileges, whose containers may have no cgroups.
     pub(super) fn may_lack_cgroups(&self, verb: &str) {
         if self.globals.rootless() {
             self.log.warn(&format!(
@@ -52,5 +52,5 @@ impl Call<'_> {
     }
 }
 
-/// The flag that all commands have.
+/// The help flag of all commands.
 pub(super) const HELP: Flag = switch("help", Some('h'), "show help");

@@ -1,4 +1,4 @@
-//! `create`: makes a container that waits for its start.
+//! `create`: creates a container that waits for its start.
 
 use std::path::PathBuf;
 
@@ -68,7 +68,7 @@ pub(super) const PRESERVE_FDS: Flag = valued(
     "pass N additional file descriptors to the process (stdio + $LISTEN_FDS + N in total)",
 );
 
-// On the command line, so that a version that does not know it says so.
+// A flag, so that a version that does not know it reports an error.
 const GIVEN_MOUNTS: Flag = switch(
     "given-mounts",
     None,
@@ -98,7 +98,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
         ..options(call.parsed, console)?
     };
     let _made = launch::create(call.globals, call.log, &id, &bundle, &options)?;
-    // Its caller waits for the end of this process, of which nothing is to be put away.
+    // The caller waits for the exit of this process, and nothing needs cleanup.
     crate::sys::exit_now(0)
 }
 
@@ -106,7 +106,7 @@ pub(super) fn bundle_of(parsed: &Parsed) -> PathBuf {
     parsed.path("bundle").unwrap_or_else(|| PathBuf::from("."))
 }
 
-/// What `create` and `run` share.
+/// Returns the options that `create` and `run` share.
 pub(super) fn options(parsed: &Parsed, console: Console) -> Result<Options> {
     let preserve_fds = parsed.number("preserve-fds")?.unwrap_or(0) + listen_fds()?;
     for fd in 3..3 + preserve_fds {
@@ -116,7 +116,7 @@ pub(super) fn options(parsed: &Parsed, console: Console) -> Result<Options> {
             )));
         }
     }
-    // What is opened from here on lies above those that are passed on.
+    // From here on, new descriptors have higher numbers than the preserved ones.
     crate::sys::keep_open(3, preserve_fds).doing(|| "--preserve-fds".to_owned())?;
     Ok(Options {
         pid_file: parsed.path("pid-file"),
@@ -129,7 +129,7 @@ pub(super) fn options(parsed: &Parsed, console: Console) -> Result<Options> {
     })
 }
 
-/// Sockets that were handed to us by systemd, and are the container's.
+/// Sockets passed by systemd socket activation, which the container inherits.
 fn listen_fds() -> Result<u32> {
     let own = std::env::var("LISTEN_PID").is_ok_and(|pid| pid == std::process::id().to_string());
     match std::env::var("LISTEN_FDS") {

@@ -1,4 +1,4 @@
-//! `delete`: forgets a container and takes back what was made for it.
+//! `delete`: removes a container and everything made for it.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-/// How long a killed process may take to end.
+/// Maximum time for a killed process to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn run(call: &Call<'_>) -> Result<u8> {
@@ -38,7 +38,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
         return Ok(0);
     }
     let state = match dir.load() {
-        // It was being made, and whoever did it was killed before anything was.
+        // The process that created it was killed before it made anything.
         Err(_) if force && dir.exists() => return dir.remove().map(|()| 0),
         state => state?,
     };
@@ -64,18 +64,18 @@ fn run(call: &Call<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// Ends what is left of a container, and takes back what was made for it.
+/// Kills the remaining processes of a container, and removes everything made for it.
 pub(super) fn destroy(dir: &StateDir, state: &State, force: bool) -> Result<()> {
     if let Some(init) = state.init() {
         let _ = pidfd_signal(init.as_fd(), libc::SIGKILL);
         if force {
-            // Whoever traces it may be there, too, and be waited for by all that it traces: a CRIU whose caller was
+            // A tracer in the cgroup can block all processes that it traces: for example a CRIU whose caller was
             // killed.
             let _ = state.cgroup.kill_all(rustix::process::Signal::KILL);
         }
         let thawed = Instant::now();
         while !poll_in(init.as_fd(), 10) {
-            // One that stands still cannot end, nor can the init whose children do.
+            // A frozen process cannot end, nor can an init whose children are frozen.
             let _ = state.cgroup.thaw_all();
             if thawed.elapsed() > PATIENCE {
                 return Err(Error::new("container init still running"));
@@ -84,7 +84,7 @@ pub(super) fn destroy(dir: &StateDir, state: &State, force: bool) -> Result<()> 
     }
     let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
     if !own_processes || state.pid == 0 || force {
-        // Nothing else ends those that share the host's processes, or were being made.
+        // Nothing else ends processes in the host's PID namespace, or those being created.
         let _ = state.cgroup.kill_all(rustix::process::Signal::KILL);
     }
     state.cgroup.remove()?;

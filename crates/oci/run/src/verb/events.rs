@@ -1,4 +1,4 @@
-//! `events`: what a container uses, and when its memory runs out, as lines of JSON.
+//! `events`: prints a container's resource usage and OOM events as lines of JSON.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-/// A line.
+/// A line of output.
 #[derive(Serialize)]
 struct Event<'a> {
     #[serde(rename = "type")]
@@ -68,7 +68,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     follow(call, &state, interval)
 }
 
-/// Goes on until the container ends.
+/// Prints events until the container ends.
 fn follow(call: &Call<'_>, state: &State, interval: Duration) -> Result<u8> {
     let Some(process) = state.init() else {
         return Ok(0);
@@ -91,8 +91,8 @@ fn follow(call: &Call<'_>, state: &State, interval: Duration) -> Result<u8> {
         if !memory.is_empty() {
             watch.clear();
             let now = state.cgroup.oom_kills();
-            // Version 1 tells before it kills, and when the cgroup is removed; version 2 afterwards, and
-            // of other things as well.
+            // Cgroup v1 signals before a kill, and when the cgroup is removed. Cgroup v2 signals afterwards, and for
+            // other events as well.
             if (now.is_some() && !state.cgroup.is_v2()) || now > killed {
                 tell(state, "oom", None)?;
             }

@@ -90,7 +90,7 @@ pub(super) const VERB: Verb = Verb {
     run: exec,
 };
 
-/// What a command that could not be run ends with.
+/// Exit code of a command that could not be run.
 const FAILED: u8 = 255;
 
 fn exec(call: &Call<'_>) -> Result<u8> {
@@ -136,7 +136,7 @@ fn join(call: &Call<'_>) -> Result<u8> {
     Ok(code)
 }
 
-/// The process as `--process` or the flags say it; `own` is that of the container.
+/// Returns the process from `--process` or the flags; `own` is that of the container.
 fn process(
     parsed: &Parsed,
     own: Option<Process>,
@@ -210,7 +210,7 @@ fn process(
     Ok(process)
 }
 
-/// What a `process.json` is silent about is as it is for the container's own process.
+/// Fills settings missing in a `process.json` from the container's own process.
 fn as_the_container(mut process: Process, own: Process) -> Process {
     if process.capabilities.is_none() {
         process.capabilities = own.capabilities;
@@ -230,8 +230,8 @@ fn as_the_container(mut process: Process, own: Process) -> Process {
     process
 }
 
-/// Adds a capability as runc does: to what it may have and has, and to what it keeps where the
-/// container's process may keep any.
+/// Adds a capability as runc does: to the bounding, permitted and effective sets, and to the ambient set if the
+/// container's process has inheritable ones.
 fn add(caps: &mut Capabilities, cap: String) -> Result<()> {
     if !CAPABILITIES.contains(&cap.as_str()) {
         return Err(Error::new(format!("--cap: unknown capability {cap:?}")));

@@ -1,4 +1,4 @@
-//! `features`: what this runtime can do, as the specification's document.
+//! `features`: prints the features of this runtime as the specification's document.
 
 use orlop_oci_types::{CAPABILITIES, NamespaceKind};
 use serde_json::json;
@@ -50,9 +50,9 @@ fn run(_: &Call<'_>) -> Result<u8> {
         },
         "annotations": {
             "org.orlop.run.version": env!("CARGO_PKG_VERSION"),
-            // `create --given-mounts` is understood.
+            // Signals support for `create --given-mounts`.
             "org.orlop.run.mounts": "true",
-            // By runc's name, for whoever asks runc.
+            // With runc's name, for callers that check for runc.
             "org.opencontainers.runc.checkpoint.enabled": "true",
         },
         "potentiallyUnsafeConfigAnnotations": ["org.systemd.property."],

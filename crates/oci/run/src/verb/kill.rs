@@ -28,7 +28,7 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-/// Signals without the `SIG` before them, as x86 and arm number them.
+/// Signals without the prefix `SIG`, with the numbers of x86 and arm.
 const NAMES: [(&str, i32); 36] = [
     ("ABRT", libc::SIGABRT),
     ("ALRM", libc::SIGALRM),
@@ -83,7 +83,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     let alive = state.status(&dir) != Status::Stopped;
     let own_processes = state.namespaces & libc::CLONE_NEWPID as u64 != 0;
     if call.parsed.is_on("all")? || signal == libc::SIGKILL && !own_processes {
-        // Of a container that shares its host's processes some may be left when its first is gone.
+        // If a container shares the host's PID namespace, some processes may outlive the first one.
         if alive {
             state.cgroup.refuse_none()?;
         }
@@ -111,12 +111,12 @@ fn run(call: &Call<'_>) -> Result<u8> {
     }
 }
 
-/// Signals all in the cgroup.
+/// Signals all processes in the cgroup.
 fn signal_all(state: &State, signal: i32) -> Result<()> {
     if let Some(named) = Signal::from_named_raw(signal) {
         return state.cgroup.kill_all(named);
     }
-    // Real-time signals, and none at all, are sent one by one.
+    // Real-time signals and signal 0 are sent one by one.
     for pid in state.cgroup.pids(true)? {
         if let Ok(process) = open_pidfd(pid) {
             let _ = pidfd_signal(process.as_fd(), signal);
@@ -125,7 +125,7 @@ fn signal_all(state: &State, signal: i32) -> Result<()> {
     Ok(())
 }
 
-/// A signal by its number, or by its name in any of the ways that it is written.
+/// Parses a signal number, or a name with or without `SIG`.
 fn parse(text: &str) -> Result<i32> {
     let unknown = || Error::new(format!("unknown signal {text:?}"));
     if let Ok(number) = text.trim_start_matches('-').parse::<i32>() {

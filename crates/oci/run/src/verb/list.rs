@@ -1,4 +1,4 @@
-//! `list`: all containers.
+//! `list`: lists all containers.
 
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
 fn containers(call: &Call<'_>) -> Result<Vec<Value>> {
     let root = &call.globals.root;
     let entries = match std::fs::read_dir(root) {
-        // One that somebody names is meant to be there.
+        // A root named by the caller must exist.
         Err(error)
             if error.kind() == std::io::ErrorKind::NotFound && call.globals.root_is_default =>
         {
@@ -75,7 +75,7 @@ fn containers(call: &Call<'_>) -> Result<Vec<Value>> {
                 document["owner"] = json!(owner(&dir));
                 containers.push(document);
             }
-            // It may be going just now.
+            // The container may be removed at this moment.
             Err(error) if dir.exists() => call.log.warn(&format!("load container {name}: {error}")),
             Err(_) => {}
         }
@@ -83,7 +83,7 @@ fn containers(call: &Call<'_>) -> Result<Vec<Value>> {
     Ok(containers)
 }
 
-/// Whose it is: a name where there is one.
+/// Returns the owner of a container: the user name, if there is one.
 fn owner(dir: &StateDir) -> String {
     use std::os::unix::fs::MetadataExt;
     let Ok(look) = std::fs::metadata(dir.path()) else {

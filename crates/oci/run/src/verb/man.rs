@@ -1,4 +1,4 @@
-//! `man`: the manual page, made of what the commands say of themselves.
+//! `man`: prints the manual page, generated from the commands' definitions.
 
 use std::fmt::Write as _;
 

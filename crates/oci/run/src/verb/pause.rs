@@ -1,4 +1,4 @@
-//! `pause`: stops all processes of a container where they stand.
+//! `pause`: freezes all processes of a container.
 
 use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;

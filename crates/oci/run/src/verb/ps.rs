@@ -1,4 +1,4 @@
-//! `ps`: the processes of a container.
+//! `ps`: lists the processes of a container.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -28,7 +28,7 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-/// More than `ps` tells of a node's processes.
+/// More than the output of `ps` for all processes of a node.
 const LIMIT: u64 = 64 << 20;
 
 fn run(call: &Call<'_>) -> Result<u8> {
@@ -54,7 +54,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// The lines of `ps` that are about these processes, and its heading.
+/// Returns the heading of `ps`, and its lines about these processes.
 fn table(pids: &[i32], arguments: &[OsString]) -> Result<String> {
     let usual = [OsString::from("-ef")];
     let arguments = if arguments.is_empty() {

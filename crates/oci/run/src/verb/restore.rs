@@ -1,4 +1,4 @@
-//! `restore`: has CRIU make a container of what `checkpoint` wrote.
+//! `restore`: restores a container from a checkpoint with CRIU.
 
 use std::os::fd::AsFd;
 

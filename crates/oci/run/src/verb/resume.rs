@@ -1,4 +1,4 @@
-//! `resume`: lets a paused container go on.
+//! `resume`: thaws a paused container.
 
 use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;

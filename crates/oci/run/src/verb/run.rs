@@ -1,4 +1,4 @@
-//! `run`: makes a container, starts it and stands by.
+//! `run`: creates and starts a container, and waits for it.
 
 use std::os::fd::AsFd;
 
@@ -70,7 +70,7 @@ fn run(call: &Call<'_>) -> Result<u8> {
     Ok(code)
 }
 
-/// Who gets the terminal's other end.
+/// Chooses the receiver of the terminal's master end.
 pub(super) fn console(
     socket: Option<std::path::PathBuf>,
     detach: bool,
@@ -89,7 +89,7 @@ pub(super) fn console(
     }
 }
 
-/// Whether there is one of ours to which the process's is carried.
+/// Checks that this process has a terminal to connect to the container's.
 fn has_terminal() -> Result<()> {
     use rustix::{stdio, termios::isatty};
     let streams = [stdio::stdin(), stdio::stdout(), stdio::stderr()];
@@ -103,7 +103,7 @@ fn has_terminal() -> Result<()> {
     opened.map(drop).doing(|| "open /dev/tty".to_owned())
 }
 
-/// The other end of a terminal that was sent to us.
+/// Receives the master end of a terminal that was sent to us.
 pub(super) fn own_terminal(console: &Console) -> Result<Option<std::os::fd::OwnedFd>> {
     let Console::Own(socket) = console else {
         return Ok(None);

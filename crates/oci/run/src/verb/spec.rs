@@ -1,4 +1,4 @@
-//! `spec`: a configuration to begin with.
+//! `spec`: writes an example configuration.
 
 use std::path::PathBuf;
 
@@ -60,7 +60,7 @@ fn document() -> Value {
     let mut namespaces = json!([
         {"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"},
     ]);
-    // As runc: with version 1 the groups are told apart by where they are mounted.
+    // As with runc: with cgroup v1 the groups are identified by their mount points.
     let is_v2 = std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
     if let Some(namespaces) = namespaces.as_array_mut().filter(|_| is_v2) {
         namespaces.push(json!({"type": "cgroup"}));
@@ -106,7 +106,7 @@ fn document() -> Value {
     })
 }
 
-/// A user namespace of the user alone, and nothing that only root could have.
+/// Changes the configuration to a user namespace of this user, without settings that need root.
 fn for_few_rights(document: &mut Value) {
     let (uid, gid) = (
         rustix::process::geteuid().as_raw(),
@@ -126,7 +126,7 @@ fn for_few_rights(document: &mut Value) {
         mounts.retain(|mount| mount["destination"] != "/sys/fs/cgroup");
         for mount in mounts {
             if mount["destination"] == "/sys" {
-                // A file system of the host's network may not be mounted.
+                // A user namespace cannot mount a sysfs of the host's network namespace.
                 *mount = json!({"destination": "/sys", "type": "none", "source": "/sys",
                     "options": ["rbind", "nosuid", "noexec", "nodev", "ro"]});
             }

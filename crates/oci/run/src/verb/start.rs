@@ -1,4 +1,4 @@
-//! `start`: lets a created container go.
+//! `start`: starts a created container.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub(super) const VERB: Verb = Verb {
     run,
 };
 
-/// How long a process that waits may take to notice.
+/// Maximum time for a waiting process to continue.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn run(call: &Call<'_>) -> Result<u8> {
@@ -42,13 +42,13 @@ fn run(call: &Call<'_>) -> Result<u8> {
     Ok(0)
 }
 
-/// Opens the fifo that the container's process waits in, and hears that it goes on.
+/// Opens the fifo in which the container's process waits, and checks that it continues.
 pub(super) fn start(dir: &StateDir, state: &State, init: BorrowedFd<'_>) -> Result<()> {
     let ended = || Error::new("cannot start a container that has stopped");
     let fifo = open_fifo(dir)?;
     let begun = Instant::now();
     loop {
-        // Without a writer there is nothing to read, nor to wait for by itself.
+        // Without a writer there is nothing to read, and the read would not block.
         if poll_in(fifo.as_fd(), 20)
             && rustix::io::read(&fifo, &mut [0; 16]).is_ok_and(|count| count > 0)
         {
@@ -63,7 +63,7 @@ pub(super) fn start(dir: &StateDir, state: &State, init: BorrowedFd<'_>) -> Resu
             ));
         }
     }
-    // By its absence it is known that the container runs.
+    // The missing fifo marks the container as running.
     let _ = std::fs::remove_file(dir.fifo());
     if !state.poststart.is_empty() {
         hooks::run(

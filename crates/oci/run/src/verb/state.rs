@@ -1,4 +1,4 @@
-//! `state`: what a container is at.
+//! `state`: prints the state of a container.
 
 use super::command::{Call, HELP, Verb};
 use crate::args::FlagsEnd;

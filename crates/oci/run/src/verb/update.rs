@@ -1,4 +1,4 @@
-//! `update`: other limits for a container.
+//! `update`: changes the limits of a container.
 
 use std::path::Path;
 
@@ -181,7 +181,7 @@ fn of_flags(parsed: &Parsed) -> Result<Resources> {
     })
 }
 
-/// What is empty says nothing: scripts write it so.
+/// Parses a number; an empty value counts as absent, because scripts pass it so.
 fn number<T: std::str::FromStr>(parsed: &Parsed, name: &str) -> Result<Option<T>> {
     let Some(text) = parsed.text(name)?.filter(|it| !it.is_empty()) else {
         return Ok(None);
@@ -195,7 +195,7 @@ fn number<T: std::str::FromStr>(parsed: &Parsed, name: &str) -> Result<Option<T>
     number.map(Some).map_err(wrong)
 }
 
-/// An amount as docker writes it: `64m`, `1.5GiB`, `100 kb`, each step of the units 1024; -1 for no limit.
+/// Parses a size in docker's format: `64m`, `1.5GiB`, `100 kb`, with units in steps of 1024; -1 for no limit.
 fn bytes(name: &str, text: &str) -> Result<i64> {
     if text == "-1" {
         return Ok(-1);

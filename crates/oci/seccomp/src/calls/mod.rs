@@ -6,14 +6,14 @@ mod table;
 pub(crate) use multiplexed::Multiplexed;
 use table::ROWS;
 
-/// What stands in the table where an architecture does not have a call.
+/// Table entry for a call that an architecture does not have.
 const NONE: u16 = u16::MAX;
 
-/// Where the private calls of ARM begin in the table, and where in truth (`asm/unistd.h`).
+/// The first private call of ARM in the table, and its real number (`asm/unistd.h`).
 const ARM_PRIVATE_ROW: u16 = 0xf000;
 const ARM_PRIVATE: u32 = 0x000f_0000;
 
-/// The columns of the table, in order: architectures that differ in their byte order only share one.
+/// The columns of the table, in order: architectures that differ only in byte order share one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Column {
     X86_64,
@@ -38,13 +38,13 @@ pub(crate) enum Column {
 
 const COLUMNS: usize = Column::Sh as usize + 1;
 
-/// A line of the table.
+/// A row of the table.
 struct Row {
     name: &'static str,
     numbers: [u16; COLUMNS],
 }
 
-/// A call that any architecture has, by its place in the table.
+/// A call that any architecture has, by its row in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Call(u16);
 
@@ -53,7 +53,7 @@ impl Call {
         ROWS[usize::from(self.0)].name
     }
 
-    /// Its number, without the base of the architecture.
+    /// Returns the number, without the base of the architecture.
     pub(crate) fn number(self, column: Column) -> Option<u32> {
         match ROWS[usize::from(self.0)].numbers[column as usize] {
             NONE => None,
@@ -64,13 +64,13 @@ impl Call {
         }
     }
 
-    /// If another call stands for this one where there is such a one: which of its kinds it is there.
+    /// Returns the kind, if another call multiplexes it on some architectures.
     pub(crate) fn multiplexed(self) -> Option<Multiplexed> {
         MULTIPLEXED[usize::from(self.0)]
     }
 }
 
-/// All of them, in the order of their names.
+/// Returns all calls, ordered by name.
 #[cfg(test)]
 pub(crate) fn all() -> impl Iterator<Item = Call> {
     (0..ROWS.len()).map(|place| Call(place as u16))
@@ -87,7 +87,7 @@ pub(crate) fn find(name: &str) -> Option<Call> {
     place.map(|(place, _)| Call(place as u16))
 }
 
-/// The first eight bytes of each name, which are compared faster than names are.
+/// The first eight bytes of each name, which are faster to compare than whole names.
 static STARTS: [u64; ROWS.len()] = {
     let mut starts = [0; ROWS.len()];
     let mut place = 0;
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// The C library's headers are another's copy of the kernel's tables.
+    /// The C library's headers are an independent copy of the kernel's tables.
     #[test]
     fn numbers_are_those_of_the_c_library() {
         macro_rules! same {

@@ -1,7 +1,6 @@
-//! Calls that stand for several others on some architectures, told by their first argument
-//! (`linux/net.h`, `linux/ipc.h`).
+//! Calls that multiplex others on some architectures, selected by the first argument (`linux/net.h`, `linux/ipc.h`).
 
-/// A kind of such a call.
+/// A kind of multiplexed call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Multiplexed {
     Socketcall(u8),
@@ -9,7 +8,7 @@ pub(crate) enum Multiplexed {
 }
 
 impl Multiplexed {
-    /// The name of the call that stands for this, and what its first argument is then.
+    /// Returns the name of the multiplexing call, and its first argument for this one.
     pub(crate) fn stands_for(self) -> (&'static str, u64) {
         match self {
             Self::Socketcall(which) => ("socketcall", which.into()),
@@ -18,7 +17,7 @@ impl Multiplexed {
     }
 }
 
-/// What a name is there.
+/// Returns the kind of a call with this name, if it is multiplexed.
 pub(super) const fn of(name: &str) -> Option<Multiplexed> {
     match (which(name, &SOCKETCALL), which(name, &IPC)) {
         (Some(which), _) => Some(Multiplexed::Socketcall(which)),

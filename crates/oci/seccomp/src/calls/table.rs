@@ -1,9 +1,8 @@
-//! The numbers of the system calls, from the tables of the kernel (`arch/*/kernel/syscalls/*.tbl`,
-//! `scripts/syscall.tbl`) up to 6.18 and what is named for later ones already.
+//! System call numbers, from the tables of the kernel (`arch/*/kernel/syscalls/*.tbl`, `scripts/syscall.tbl`) up to
+//! 6.18, and names already reserved for later ones.
 //!
-//! A line per name, in the order of bytes; the columns are those of `Column`. `X` is a call that an
-//! architecture does not have. Numbers are without an architecture's base, and ARM's private calls,
-//! from 0xf0000 on, are written from 0xf000 on.
+//! One row per name, in byte order; the columns are those of `Column`. `X` is a call that an architecture does not
+//! have. Numbers exclude an architecture's base, and ARM's private calls, from 0xf0000 on, are written from 0xf000 on.
 
 use super::{NONE as X, Row};
 

@@ -1,4 +1,4 @@
-//! Handing a program for devices to the kernel.
+//! Attaches a device program to a cgroup with bpf(2).
 #![allow(unsafe_code, reason = "bpf is wrapped nowhere")]
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -8,10 +8,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::program::Instruction;
 
-/// Which call it was that failed.
+/// The name of the failed call, and its error.
 pub(super) type Failed = (&'static str, Errno);
 
-/// How many programs the kernel attaches to one cgroup at the most.
+/// Maximum number of programs that the kernel attaches to one cgroup.
 const MOST: u32 = 64;
 
 /// Commands, kinds and flags of `linux/bpf.h`.
@@ -25,7 +25,7 @@ const CGROUP_DEVICE: u32 = 6;
 const ALLOW_MULTI: u32 = 2;
 const REPLACE: u32 = 4;
 
-/// Has this program, and none of those before it, judge what a cgroup's processes do with devices.
+/// Attaches this program to a cgroup in place of all earlier device programs.
 pub(super) fn replace(
     cgroup: impl AsFd,
     program: &[Instruction],
@@ -36,7 +36,7 @@ pub(super) fn replace(
     let failed = |errno| ("BPF_PROG_ATTACH", errno);
     if let [old] = &before[..] {
         match attach(cgroup, new.as_fd(), Some(old.as_fd())) {
-            // Kernels before 5.6 replace none.
+            // Kernels before 5.6 cannot replace a program.
             Err(Errno::INVAL) => {}
             attached => return attached.map_err(failed),
         }
@@ -76,7 +76,7 @@ fn load(program: &[Instruction]) -> Result<OwnedFd> {
         Ok(unsafe { OwnedFd::from_raw_fd(fd) })
     };
     match load() {
-        // Kernels before 5.11 count programs as locked memory. The limit is the container's, too.
+        // Kernels before 5.11 charge programs as locked memory. The container inherits the limit.
         Err(Errno::PERM) => {
             let before = getrlimit(Resource::Memlock);
             let none = Rlimit {
@@ -130,8 +130,7 @@ fn detach(cgroup: BorrowedFd<'_>, program: BorrowedFd<'_>) -> Result<()> {
     unsafe { bpf(PROG_DETACH, &mut attr) }.map(drop)
 }
 
-/// The part of `union bpf_attr` for asking. Kernels from 6.17 on write its last field whatever size
-/// they are told.
+/// The part of `union bpf_attr` for queries. Kernels from 6.17 on write its last field regardless of the given size.
 #[repr(C)]
 #[derive(Default)]
 struct Query {
@@ -148,8 +147,8 @@ struct Query {
     revision: u64,
 }
 
-/// The programs that judge it now, save for those that a security module keeps from us: they can only
-/// forbid more.
+/// Returns the programs currently attached, except those that a security module hides from us: they can only forbid
+/// more.
 fn attached(cgroup: BorrowedFd<'_>) -> Result<Vec<OwnedFd>> {
     let mut ids = [0u32; MOST as usize];
     let mut attr = Query {
@@ -169,7 +168,7 @@ fn attached(cgroup: BorrowedFd<'_>) -> Result<Vec<OwnedFd>> {
         match unsafe { bpf(PROG_GET_FD_BY_ID, &mut attr) } {
             // SAFETY: the command answers with a new descriptor.
             Ok(fd) => found.push(unsafe { OwnedFd::from_raw_fd(fd) }),
-            // Kept from us, or ended meanwhile.
+            // Hidden from us, or detached meanwhile.
             Err(Errno::PERM | Errno::ACCESS | Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -183,7 +182,7 @@ fn attached(cgroup: BorrowedFd<'_>) -> Result<Vec<OwnedFd>> {
 unsafe fn bpf<T>(command: libc::c_long, attr: &mut T) -> Result<i32> {
     let mut tries = 30;
     loop {
-        // SAFETY: as the caller argued; its size is told.
+        // SAFETY: the caller guarantees it; the size of the structure is passed.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_bpf,
@@ -197,7 +196,7 @@ unsafe fn bpf<T>(command: libc::c_long, attr: &mut T) -> Result<i32> {
         }
         // SAFETY: every thread has its errno.
         let errno = Errno::from_raw_os_error(unsafe { *libc::__errno_location() });
-        // What checks programs gives up when a signal comes.
+        // The verifier gives up when a signal arrives.
         if errno != Errno::AGAIN || tries == 0 {
             return Err(errno);
         }

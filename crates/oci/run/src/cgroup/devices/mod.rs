@@ -1,4 +1,4 @@
-//! Which devices a container may use.
+//! Access of a container to devices.
 
 mod attach;
 mod program;
@@ -11,7 +11,7 @@ use super::place::Wanted;
 use crate::error::{Error, Result};
 pub(super) use rules::{Kind, Rules};
 
-/// Lets a container use the devices that it may, and no others.
+/// Allows a container to use its devices and denies all others.
 pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, wanted: &Wanted<'_>) -> Result<()> {
     let rules = Rules::of(&resources.devices, wanted.devices)?;
     let result = if dirs.is_v2() {
@@ -20,13 +20,13 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources, wanted: &Wanted<'_>) -
         version_1(dirs, &rules)
     };
     match result {
-        // Who has few rights cannot make device nodes either, nor use those of the host.
+        // A caller with few privileges cannot make device nodes, nor use those of the host.
         Err(_) if dirs.is_rootless() || is_in_user_namespace() => Ok(()),
         result => result,
     }
 }
 
-/// As few writes as say it: all or nothing first, then the exceptions.
+/// Uses few writes: allows or denies all devices first, then writes the exceptions.
 fn version_1(dirs: &Dirs<'_>, rules: &Rules) -> Result<()> {
     let dir = dirs.of("devices")?;
     let (first, then) = if rules.all_but {
@@ -53,7 +53,7 @@ fn version_2(dirs: &Dirs<'_>, rules: &Rules) -> Result<()> {
     })
 }
 
-/// Whether this process is root only to some.
+/// Returns whether this process is in a user namespace other than the host's.
 fn is_in_user_namespace() -> bool {
     let map = orlop_fs::read_kernel_text("/proc/self/uid_map").unwrap_or_default();
     let mut numbers = map.split_whitespace();

@@ -1,4 +1,4 @@
-//! Device rules as a program for the kernel, which version 2 asks at each use of a device.
+//! Device rules as a BPF program, which cgroup v2 runs at each device access.
 
 use super::rules::{Access, Kind, Rules, Which};
 
@@ -7,13 +7,13 @@ use super::rules::{Access, Kind, Rules, Which};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instruction {
     code: u8,
-    /// The register written to in the lower half, the one read from in the upper.
+    /// The destination register in the lower half, the source register in the upper.
     registers: u8,
     offset: i16,
     value: i32,
 }
 
-/// Registers: what is answered, what is asked (`struct bpf_cgroup_dev_ctx`), and what is taken from it.
+/// Registers: the result, the request (`struct bpf_cgroup_dev_ctx`), and values read from it.
 const ANSWER: u8 = 0;
 const CONTEXT: u8 = 1;
 const KIND: u8 = 2;
@@ -21,11 +21,11 @@ const ACCESS: u8 = 3;
 const MAJOR: u8 = 4;
 const MINOR: u8 = 5;
 
-/// The program: one exception after the other, of which the first that applies decides. One that allows applies if it
-/// covers all that is asked; one that denies applies if it names any of it, as with version 1.
+/// Compiles rules to a program: the first exception that applies decides. An allowing exception applies if it covers
+/// the whole request. A denying one applies if it covers any part of it, as with cgroup v1.
 pub(super) fn of(rules: &Rules) -> Vec<Instruction> {
     let mut program = vec![
-        // The lower half of the first word is the kind, the upper what is to be done.
+        // The lower half of the first word is the device type, the upper half the requested access.
         load(KIND, 0),
         and(KIND, 0xffff),
         load(ACCESS, 0),
@@ -59,7 +59,7 @@ fn exception(which: Which, access: Access, allow: i32) -> Vec<Instruction> {
     }
     for (register, number) in [(MAJOR, which.major), (MINOR, which.minor)] {
         if let Some(number) = number {
-            // No device has a number beyond: one that has is not met, whatever its sign.
+            // No device has such a number: the comparison never matches, whatever the sign.
             questions.push(Question::Value(register, number as i32));
         }
     }
@@ -69,7 +69,7 @@ fn exception(which: Which, access: Access, allow: i32) -> Vec<Instruction> {
         let asked = match question {
             Question::Value(register, value) => vec![jump_unless_value(register, value, length)],
             Question::Covers(access) => vec![
-                // What was asked is not needed any more.
+                // The context is not needed any more.
                 copy(CONTEXT, ACCESS),
                 and(CONTEXT, access),
                 jump_unless_same(CONTEXT, ACCESS, length),
@@ -93,7 +93,7 @@ enum Question {
     Touches(i32),
 }
 
-// Codes are classes, sizes and operations of `linux/bpf.h` and `linux/bpf_common.h`, added up.
+// Opcodes are sums of classes, sizes and operations of `linux/bpf.h` and `linux/bpf_common.h`.
 
 fn load(to: u8, offset: i16) -> Instruction {
     const LDX_MEM_W: u8 = 0x61;
@@ -190,7 +190,7 @@ mod tests {
 
     use super::*;
 
-    /// What the kernel would answer.
+    /// Returns the kernel's result for a program.
     fn run(program: &[Instruction], kind: u32, access: u32, major: u32, minor: u32) -> u64 {
         let context = [kind | access << 16, major, minor];
         let mut registers = [0u64; 11];

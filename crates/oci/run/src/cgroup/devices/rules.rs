@@ -1,4 +1,4 @@
-//! Device rules, as the device cgroup of version 1 would have them.
+//! Device rules with the semantics of the cgroup v1 device controller.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,18 +7,18 @@ use orlop_oci_types::{Device, DeviceKind, DeviceRule};
 
 use crate::error::{Error, Result};
 
-/// What may be used: all devices but some, or none but some.
+/// Allowed devices: all but some exceptions, or none but some exceptions.
 ///
-/// Rules are applied one after the other: what is allowed or denied for all (`a`) begins anew, what only
-/// repeats the rest is left out. Version 1 ignores silently what would make a hole in a rule for several
-/// devices; that is refused, with both versions.
+/// Rules are applied in order. A rule for all devices (`a`) starts over; a rule that changes nothing is left out.
+/// Cgroup v1 silently ignores a rule that would make a hole in a rule for several devices. That is refused here, with
+/// both versions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rules {
     pub(crate) all_but: bool,
     pub(crate) exceptions: BTreeMap<Which, Access>,
 }
 
-/// Devices, in the order in which rules are written: those for many first.
+/// Devices, ordered as rules are written: those for many devices first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Which {
     pub(crate) major: Option<u32>,
@@ -26,14 +26,14 @@ pub(crate) struct Which {
     pub(crate) kind: Kind,
 }
 
-/// Of which kind.
+/// The type of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Block,
     Char,
 }
 
-/// What may be done, as bits of `BPF_DEVCG_ACC_…`.
+/// Access to a device, as bits of `BPF_DEVCG_ACC_…`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Access(pub(crate) u8);
 
@@ -50,8 +50,8 @@ impl Access {
     pub(crate) const ALL: Self = Self(7);
 }
 
-/// What every container may: make any node, and use those that all have. Where the configuration has a
-/// node of its own at one of these paths, its rules say what may be done with that.
+/// Rules for every container: make any node, and use the default devices. If the configuration has its own node at one
+/// of these paths, its rules decide about that node.
 const ALWAYS: [(&str, Which, Access); 11] = {
     const fn char(major: u32, minor: Option<u32>) -> Which {
         Which {
@@ -76,16 +76,16 @@ const ALWAYS: [(&str, Which, Access); 11] = {
         ("/dev/tty", char(5, Some(0)), Access::ALL),
         ("/dev/zero", char(1, Some(5)), Access::ALL),
         ("/dev/urandom", char(1, Some(9)), Access::ALL),
-        // The terminals, and what makes them.
+        // The pseudo-terminals and their multiplexer.
         ("", char(136, None), Access::ALL),
         ("", char(5, Some(2)), Access::ALL),
-        // /dev/net/tun, which runc allows, for others have come to expect it.
+        // /dev/net/tun, which runc allows and existing containers rely on.
         ("", char(10, Some(200)), Access::ALL),
     ]
 };
 
 impl Rules {
-    /// The rules of a configuration, and those that hold for every container.
+    /// Returns the rules of a configuration together with those for every container.
     pub(crate) fn of(rules: &[DeviceRule], nodes: &[Device]) -> Result<Self> {
         let mut all = Self::default();
         for (at, rule) in rules.iter().enumerate() {
@@ -167,7 +167,7 @@ impl Rules {
     }
 }
 
-/// A number; -1 stands for all, as no number does.
+/// Returns a device number; -1 or none stands for all.
 fn number(number: Option<i64>) -> Result<Option<u32>, String> {
     match number {
         None | Some(-1) => Ok(None),
@@ -200,7 +200,7 @@ impl fmt::Display for Access {
 }
 
 impl fmt::Display for Which {
-    /// As `devices.allow` takes it.
+    /// Formats a rule for `devices.allow`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let number =
             |number: Option<u32>| number.map_or_else(|| "*".to_owned(), |it| it.to_string());

@@ -1,4 +1,4 @@
-//! Limits, written in the words of the version in force.
+//! Limits, written with the files of the cgroup version in use.
 
 mod v1;
 mod v2;
@@ -12,7 +12,7 @@ pub(super) use values::{need_a_domain, need_controllers, some};
 use super::dirs::Dirs;
 use crate::error::{Error, Result};
 
-/// Sets limits; what is not said stays as it is, and so does what is said to be 0 where that is no limit.
+/// Sets limits. Absent values stay unchanged, and so does 0 if it is not a valid limit.
 pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     check(resources, if dirs.is_v2() { 2 } else { 1 })?;
     if dirs.is_v2() {
@@ -22,7 +22,7 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     }
 }
 
-/// Refuses what no cgroup of this version can have.
+/// Refuses values that no cgroup of this version supports.
 pub(super) fn check(resources: &Resources, version: u8) -> Result<()> {
     if let Some(swappiness) = resources.memory.as_ref().and_then(|it| it.swappiness)
         && version == 1
@@ -50,7 +50,7 @@ pub(super) fn check(resources: &Resources, version: u8) -> Result<()> {
     Ok(())
 }
 
-/// Refuses limits below what is in use, where that is wanted and version 2 would kill instead.
+/// Refuses limits below the current usage, if requested: cgroup v2 would kill processes instead.
 pub(super) fn refuse_what_is_in_use(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     match (
         dirs.is_v2().then(|| dirs.find("")).flatten(),

@@ -1,4 +1,4 @@
-//! What is written, in directories that only look like cgroups.
+//! Tests of the written limits, in directories that only look like cgroups.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::json;
 
 use super::*;
 
-/// Directories that have these files, empty or with what is told.
+/// Directories with these files, empty or with the given content.
 struct Tree {
     dir: tempfile::TempDir,
     cgroup: Cgroup,
@@ -201,7 +201,7 @@ fn every_limit_has_its_file_with_version_2() {
         ("cpuset.mems", "0"),
         ("pids.max", "max"),
         ("io.weight", "4950"),
-        // A line for each device; this file keeps the last alone.
+        // The kernel takes a line for each device; this file keeps only the last one.
         ("io.max", "8:3 wiops=4"),
         ("hugetlb.2MB.max", "4194304"),
         ("hugetlb.2MB.rsvd.max", "4194304"),
@@ -242,7 +242,7 @@ fn without_a_limit_of_memory_there_is_none_of_both() {
         ("memory.memsw.limit_in_bytes", "-1"),
     ];
     assert_eq!(tree.set(none).unwrap(), map(&both));
-    // Where swap is not counted there is no file for it.
+    // If swap is not counted, it has no file.
     let tree = Tree::new(1, &["memory.limit_in_bytes"]);
     assert_eq!(
         tree.set(none).unwrap(),

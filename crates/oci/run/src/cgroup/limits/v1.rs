@@ -1,4 +1,4 @@
-//! Limits with version 1.
+//! Limits for cgroup v1.
 
 use orlop_oci_types::{BlockIo, Cpu, Memory, Resources};
 use rustix::io::Errno;
@@ -53,8 +53,8 @@ pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
     Ok(())
 }
 
-/// Quota, period and burst must fit each other and the cgroups above after each write: what does not at
-/// first may once the quota is set.
+/// Sets CPU limits. Quota, period and burst must fit each other and the parent cgroups after each write. A value that
+/// does not fit at first may fit once the quota is set.
 fn cpu(dirs: &Dirs<'_>, cpu: &Cpu) -> Result<()> {
     if let Some(shares) = some(cpu.shares) {
         // `MIN_SHARES` and `MAX_SHARES` of the kernel, to which it would round silently.
@@ -77,7 +77,7 @@ fn cpu(dirs: &Dirs<'_>, cpu: &Cpu) -> Result<()> {
     }
     if let Some(burst) = cpu.burst {
         let written = dirs.of("cpu")?.write("cpu.cfs_burst_us", burst);
-        // Older kernels have none.
+        // Older kernels do not have this file.
         if !matches!(&written, Err(failed) if failed.is_not_found()) && !early(written)? {
             late.push(("cpu.cfs_burst_us", burst));
         }
@@ -132,21 +132,21 @@ fn memory(dirs: &Dirs<'_>, memory: &Memory) -> Result<()> {
     if memory.disable_oom_killer == Some(true) {
         dirs.of("memory")?.write("memory.oom_control", 1)?;
     }
-    // All bits stand for -1, which some write for none.
+    // All bits stand for -1, which some callers write for "unset".
     if let Some(swappiness) = memory.swappiness.filter(|it| *it != u64::MAX) {
         dirs.of("memory")?.write("memory.swappiness", swappiness)?;
     }
     Ok(())
 }
 
-/// Memory alone may never exceed memory with swap: whichever grows goes first.
+/// Sets memory and swap limits. The memory limit may never exceed that of both: the growing one is written first.
 fn memory_and_swap(dir: &Dir, limit: Option<i64>, swap: Option<i64>) -> Result<(), Failed> {
     const BOTH: &str = "memory.memsw.limit_in_bytes";
     let write =
         |name: &str, value: Option<i64>| value.map_or(Ok(()), |value| dir.write(name, value));
     let alone = || write("memory.limit_in_bytes", limit);
     if limit == Some(-1) && swap.is_none() {
-        // Without a limit of memory there is none of both, where swap is counted at all.
+        // Without a memory limit there is no combined limit either, if swap is counted at all.
         if_there(dir.write(BOTH, -1))?;
         return alone();
     }
@@ -159,7 +159,7 @@ fn memory_and_swap(dir: &Dir, limit: Option<i64>, swap: Option<i64>) -> Result<(
     }
 }
 
-/// Why the kernel refuses a limit: more than that is in use.
+/// Returns the error for a limit that the kernel refuses because more is in use.
 fn in_use(dir: &Dir, limit: i64) -> Result<Error, Failed> {
     let usage = dir.read("memory.usage_in_bytes")?;
     let peak = dir.read("memory.max_usage_in_bytes")?;
@@ -171,7 +171,7 @@ fn in_use(dir: &Dir, limit: i64) -> Result<Error, Failed> {
 }
 
 fn block_io(dirs: &Dirs<'_>, io: &BlockIo) -> Result<()> {
-    // The scheduler that weighs has its name in the file's, save for an older one.
+    // The weighing scheduler has its name in the file name, except an older one.
     let weigh = |name: &str, value: &dyn std::fmt::Display| -> Result<()> {
         let dir = dirs.of("blkio")?;
         if !if_there(dir.write(&format!("blkio.{name}"), value))? {
@@ -210,7 +210,7 @@ fn block_io(dirs: &Dirs<'_>, io: &BlockIo) -> Result<()> {
     Ok(())
 }
 
-/// Whether the file was there to be written to.
+/// Returns whether the file existed and was written.
 fn if_there(written: Result<(), Failed>) -> Result<bool, Failed> {
     match written {
         Err(failed) if failed.is_not_found() => Ok(false),

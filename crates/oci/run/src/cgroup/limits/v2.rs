@@ -1,4 +1,4 @@
-//! Limits with version 2.
+//! Limits for cgroup v2.
 
 use orlop_cgroup::{cpu_weight, io_weight};
 use orlop_oci_types::{BlockIo, Cpu, Memory, Rdma, Resources};
@@ -9,7 +9,7 @@ use crate::cgroup::dirs::Dirs;
 use crate::cgroup::files::Dir;
 use crate::error::{Error, Result};
 
-/// The period in which `cpu.max` counts where nobody says otherwise.
+/// The default period of `cpu.max`.
 const PERIOD: u64 = 100_000;
 
 pub(super) fn set(dirs: &Dirs<'_>, resources: &Resources) -> Result<()> {
@@ -67,7 +67,7 @@ fn memory(dir: &Dir, memory: &Memory) -> Result<()> {
     let swap = swap_alone(memory)?;
     if let Some(swap) = swap {
         match dir.write("memory.swap.max", or_max(swap)) {
-            // Where swap is not counted, there is no limit of it to be lifted, nor swap to be forbidden.
+            // If swap is not counted, there is no limit to lift and no swap to forbid.
             Err(failed) if failed.is_not_found() && swap <= 0 => {}
             written => written?,
         }
@@ -81,11 +81,11 @@ fn memory(dir: &Dir, memory: &Memory) -> Result<()> {
     Ok(())
 }
 
-/// The limit of swap, which version 2 counts alone and the specification with memory; -1 for none.
+/// Returns the swap limit for cgroup v2, which does not include memory as in the specification; -1 for none.
 pub(crate) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
     let limit = memory.limit.unwrap_or(0);
     match memory.swap.unwrap_or(0) {
-        // Without a limit of memory there is none of both.
+        // Without a memory limit there is no combined limit either.
         0 => Ok((limit == -1).then_some(-1)),
         -1 => Ok(Some(-1)),
         swap if limit == -1 => Ok(Some(swap)),
@@ -96,7 +96,7 @@ pub(crate) fn swap_alone(memory: &Memory) -> Result<Option<i64>> {
     }
 }
 
-/// What version 1 refuses by itself: here processes would be killed for it.
+/// Refuses a limit below the current usage: cgroup v1 refuses it too, but cgroup v2 would kill processes.
 pub(super) fn refuse_what_is_in_use(dir: &Dir, memory: &Memory) -> Result<()> {
     if memory.check_before_update != Some(true) {
         return Ok(());
@@ -123,7 +123,7 @@ fn block_io(dir: &Dir, io: &BlockIo) -> Result<()> {
                 if let Some(weight) = weight {
                     file.write(weight)?;
                 }
-                // Older kernels weigh no devices, and tell a number alone.
+                // Older kernels have no weights for devices, and show only one number.
                 let told = dir.read("io.bfq.weight")?;
                 if told.trim().parse::<i64>().is_err() {
                     for it in &io.weight_device {
@@ -185,7 +185,7 @@ fn cpu(dir: &Dir, cpu: &Cpu) -> Result<()> {
 }
 
 fn unified(dir: &Dir, file: &str, value: &str) -> Result<()> {
-    // The kernel takes a line at a time, of files that have several.
+    // The kernel takes one line per write.
     let lines = value.split_inclusive('\n');
     let mut written = lines.map(|line| dir.write(file, line));
     let Err(failed) = written.try_for_each(|it| it) else {
@@ -207,7 +207,7 @@ fn unified(dir: &Dir, file: &str, value: &str) -> Result<()> {
     Err(Error::from(failed).within(format!("unable to set unified resource {file:?}")))
 }
 
-/// A line of `rdma.max`.
+/// Formats a line of `rdma.max`.
 pub(super) fn rdma(device: &str, limit: &Rdma) -> String {
     let mut line = device.to_owned();
     for (key, value) in [

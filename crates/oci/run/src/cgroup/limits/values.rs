@@ -1,15 +1,15 @@
-//! What a limit says, and what the kernel needs for it.
+//! Conversions of limits to the kernel's values.
 
 use orlop_oci_types::{BlockIo, Cpu, Memory, Resources};
 
-/// Whether there are limits for which version 2 needs a controller.
+/// Returns whether some limits need a cgroup v2 controller.
 pub(crate) fn need_controllers(resources: &Resources) -> bool {
     let pids = resources.pids.as_ref().is_some_and(|it| it.limit.is_some());
     let cpuset = |it: &Cpu| !it.cpus.is_empty() || !it.mems.is_empty();
     pids || need_a_domain(resources) || resources.cpu.as_ref().is_some_and(cpuset)
 }
 
-/// Whether there are limits that threads cannot have each for itself.
+/// Returns whether some limits cannot apply to a threaded cgroup.
 pub(crate) fn need_a_domain(resources: &Resources) -> bool {
     let memory = |it: &Memory| {
         [it.limit, it.reservation, it.swap]
@@ -41,12 +41,12 @@ pub(crate) fn need_a_domain(resources: &Resources) -> bool {
         || !resources.hugepage_limits.is_empty()
 }
 
-/// A value where it says something: many take 0 for none.
+/// Returns a value, unless it is 0, which many callers write for "unset".
 pub(crate) fn some<T: Default + PartialEq>(value: Option<T>) -> Option<T> {
     value.filter(|value| *value != T::default())
 }
 
-/// How many processes there may be. systemd knows no limit of none, which would differ little from one.
+/// Returns the value of `pids.max`. systemd has no limit of 0, which would differ little from 1.
 pub(crate) fn pids(limit: i64) -> String {
     match limit {
         ..0 => "max".to_owned(),

@@ -1,8 +1,8 @@
-//! Values as people write them for systemd: the text form of GVariant.
+//! Values of systemd properties in the GVariant text format.
 
 use orlop_cgroup::Value;
 
-/// Reads a value: `true`, `42`, `uint32 42`, `2.5`, `'text'`, `"text"`, `['one', 'two']`.
+/// Parses a value: `true`, `42`, `uint32 42`, `2.5`, `'text'`, `"text"`, `['one', 'two']`.
 pub(super) fn parse(text: &str) -> Result<Value, String> {
     let text = text.trim();
     if let Some(list) = text.strip_prefix('[') {
@@ -26,7 +26,7 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
         "" if matches!(number, "true" | "false") => Value::Bool(number == "true"),
         "boolean" if matches!(number, "true" | "false") => Value::Bool(number == "true"),
         "string" => return parse_text(number),
-        // What has no type is an int32, and what has a fraction a double.
+        // A number without a type is an int32, and one with a fraction is a double.
         "" => match wide {
             Some(wide) => Value::SignedShort(i32::try_from(wide).map_err(|_| {
                 format!("{number} is out of range for int32; write the type before the number, for example uint64 {number}")
@@ -71,7 +71,7 @@ fn texts(mut list: &str) -> Result<Value, String> {
     }
 }
 
-/// The text in quotes, and what follows it.
+/// Returns the quoted text, and the rest of the input.
 fn quoted(text: &str) -> Result<(String, &str), String> {
     let mut chars = text.char_indices();
     let Some((_, quote @ ('\'' | '"'))) = chars.next() else {

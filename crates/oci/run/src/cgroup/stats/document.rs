@@ -1,10 +1,10 @@
-//! The document, with the names of runc's fields. What is empty or 0 is left out where runc leaves it out.
+//! The statistics document with runc's field names. Empty or 0 fields are omitted where runc omits them.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// What a container uses.
+/// Resource usage of a container.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Stats {
     pub(super) cpu: Cpu,
@@ -13,9 +13,9 @@ pub(crate) struct Stats {
     pub(super) pids: Pids,
     pub(super) blkio: Blkio,
     pub(super) hugetlb: BTreeMap<String, Hugetlb>,
-    /// What [`rdt`](crate::rdt) tells.
+    /// The statistics of [`rdt`](crate::rdt).
     pub(crate) intel_rdt: serde_json::Map<String, serde_json::Value>,
-    /// None: a container's devices are those of its network namespace.
+    /// Always absent: a container's devices are those of its network namespace.
     pub(super) network_interfaces: Option<()>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Throttling {
     pub(super) throttled_time: u64,
 }
 
-/// Version 1's.
+/// Cgroup v1 only.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Cpuset {
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -107,7 +107,7 @@ pub(super) struct MemoryEntry {
 pub(super) struct Pids {
     #[serde(skip_serializing_if = "is_nothing")]
     pub(super) current: u64,
-    /// 0 where there is none.
+    /// 0 if there is no limit.
     #[serde(skip_serializing_if = "is_nothing")]
     pub(super) limit: u64,
 }
@@ -157,7 +157,7 @@ pub(super) struct Hugetlb {
     pub(super) failcnt: u64,
 }
 
-/// Time lost waiting.
+/// Pressure stall information.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Pressure {
     #[serde(skip_serializing_if = "is_nothing")]
@@ -166,7 +166,7 @@ pub(super) struct Pressure {
     pub(super) full: Stall,
 }
 
-/// In hundredths of the time, and microseconds in all.
+/// Averages in percent, and the total in microseconds.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct Stall {
     pub(super) avg10: f64,

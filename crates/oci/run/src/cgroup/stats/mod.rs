@@ -1,4 +1,4 @@
-//! What a cgroup uses, as the document of `events`.
+//! Resource usage of a cgroup, as the document of `events`.
 
 mod document;
 mod read;
@@ -12,7 +12,7 @@ use super::place::Cgroup;
 use crate::error::Result;
 
 impl Cgroup {
-    /// What it uses now. Parts whose controller is missing are empty.
+    /// Reads the current usage. Parts whose controller is missing are empty.
     pub(crate) fn stats(&self) -> Result<Stats> {
         let dirs = Dirs::open(self)?;
         let stats = if self.is_v2() {
@@ -23,7 +23,7 @@ impl Cgroup {
         Ok(stats?)
     }
 
-    /// How often a process of it was killed for want of memory, if the kernel tells.
+    /// Returns the number of processes killed by the OOM killer, if the kernel counts them.
     pub(crate) fn oom_kills(&self) -> Option<u64> {
         let dirs = Dirs::open(self).ok()?;
         let dir = dirs.find("memory")?;
@@ -36,7 +36,7 @@ impl Cgroup {
         read::keys(&told).find_map(|(key, value)| (key == "oom_kill").then_some(value))
     }
 
-    /// What becomes ready when memory runs out in it.
+    /// Returns a watch that becomes readable when memory runs out in the cgroup.
     pub(crate) fn watch_oom(&self) -> Result<orlop_cgroup::OomWatch> {
         let watch = orlop_cgroup::OomWatch::new(&self.alive());
         watch.map_err(|error| crate::error::Error::new(error.to_string()))

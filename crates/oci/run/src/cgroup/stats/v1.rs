@@ -1,11 +1,11 @@
-//! What a cgroup of version 1 uses.
+//! Resource usage of a cgroup v1.
 
 use super::document::{Blkio, BlkioEntry, Cpu, Cpuset, Hugetlb, Memory, MemoryEntry, Pids, Stats};
 use super::read::{if_there, keys, list, number, number_of, numbers};
 use crate::cgroup::dirs::Dirs;
 use crate::cgroup::files::{Dir, Failed};
 
-/// Nanoseconds of a tick, in which the kernel tells times to programs.
+/// Nanoseconds per clock tick, the kernel's unit of CPU times.
 const TICK: u64 = 10_000_000;
 
 pub(super) fn read(dirs: &Dirs<'_>) -> Result<Stats, Failed> {
@@ -62,7 +62,7 @@ fn accounted(dir: &Dir, cpu: &mut Cpu) -> Result<(), Failed> {
             _ => {}
         }
     }
-    // `cpu user system`, and of each CPU a line.
+    // `cpu user system`, one line per CPU.
     for line in if_there(dir.read("cpuacct.usage_all"))?
         .unwrap_or_default()
         .lines()
@@ -125,7 +125,8 @@ fn entry(dir: &Dir, of: &str) -> Result<MemoryEntry, Failed> {
     })
 }
 
-/// Whichever scheduler counts: the one that weighs tells most, what throttles tells in any case.
+/// Reads the block I/O counters of the scheduler in use: the weighing scheduler reports most, throttling always reports
+/// some.
 fn blkio(dir: &Dir) -> Result<Blkio, Failed> {
     let entries = |file: &str| Ok(if_there(dir.read(file))?.map(|text| self::entries(&text)));
     for start in ["blkio.bfq.", "blkio."] {
@@ -161,7 +162,7 @@ fn blkio(dir: &Dir) -> Result<Blkio, Failed> {
     Ok(blkio)
 }
 
-/// Lines `major:minor operation value` or `major:minor value`.
+/// Parses lines `major:minor operation value` or `major:minor value`.
 fn entries(text: &str) -> Vec<BlkioEntry> {
     let entry = |line: &str| {
         let mut words = line.split_whitespace();

@@ -1,4 +1,4 @@
-//! What a cgroup of version 2 uses.
+//! Resource usage of a cgroup v2.
 
 use super::document::{Blkio, BlkioEntry, Cpu, Hugetlb, Memory, MemoryEntry, Pids, Stats};
 use super::read::{if_there, keys, number_of, pressure};
@@ -24,7 +24,7 @@ pub(super) fn read(dirs: &Dirs<'_>) -> Result<Stats, Failed> {
 
 fn pids(dir: &Dir) -> Result<Pids, Failed> {
     let Some(current) = number_of(dir, "pids.current")? else {
-        // Without the controller they can be counted.
+        // Without the controller the processes can be counted.
         let listed = dir
             .read("cgroup.procs")
             .or_else(|_| dir.read("cgroup.threads"))?;
@@ -44,7 +44,7 @@ fn memory(dir: &Dir) -> Result<Memory, Failed> {
     };
     let usage = entry(dir, "memory")?;
     let mut swap = entry(dir, "memory.swap")?;
-    // Both together, as version 1 tells it.
+    // Memory and swap together, as with cgroup v1.
     swap.usage += usage.usage;
     if swap.limit != u64::MAX {
         swap.limit = swap.limit.saturating_add(usage.limit);
@@ -76,7 +76,7 @@ fn entry(dir: &Dir, of: &str) -> Result<MemoryEntry, Failed> {
     })
 }
 
-/// Lines `major:minor key=value …`.
+/// Parses lines `major:minor key=value …`.
 fn io(dir: &Dir) -> Result<Blkio, Failed> {
     let mut blkio = Blkio {
         psi: pressure(dir, "io.pressure"),
@@ -116,7 +116,7 @@ fn cpu(dir: &Dir) -> Result<Cpu, Failed> {
         psi: pressure(dir, "cpu.pressure"),
         ..Cpu::default()
     };
-    // This file is there without the controller as well.
+    // This file also exists without the controller.
     for (key, microseconds) in keys(&dir.read("cpu.stat")?) {
         let nanoseconds = microseconds.saturating_mul(1000);
         match key {
