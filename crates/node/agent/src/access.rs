@@ -1,4 +1,4 @@
-//! Who may talk to the agent.
+//! Authentication of clients of the agent's HTTP API.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use orlop_kuberuntime::text_file::read_text;
 
 use super::{AgentError, AgentOptions};
 
-/// Refuses what cannot be had without an API server, before anything starts.
+/// Rejects settings that need an API server, before anything starts.
 pub(super) fn check(options: &AgentOptions) -> Result<(), AgentError> {
     let written = &options.configuration;
     let refuse = |text: &str| Err(AgentError::Setting(text.to_owned()));
@@ -47,7 +47,7 @@ pub(super) fn check(options: &AgentOptions) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// What follows from letting clients in where nobody asks what they may do.
+/// Returns a warning if clients have access without authorization.
 fn who_may_do_everything(options: &AgentOptions) -> Option<String> {
     let written = &options.configuration;
     let authority = &written.authentication.x509.client_ca_file;
@@ -73,27 +73,27 @@ fn who_may_do_everything(options: &AgentOptions) -> Option<String> {
     })
 }
 
-/// How clients show who they are.
+/// The credentials that give access.
 #[derive(Debug, Default)]
 pub(super) struct Access {
     anonymous: bool,
-    /// Names by the sum of the token: the tokens themselves are not kept.
+    /// User names by the hash of their token; the tokens themselves are not kept.
     tokens: BTreeMap<[u8; 32], String>,
 }
 
-/// Who a client is.
+/// The identity of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Caller {
-    /// It has shown a certificate of the authority, or came through the socket of root.
+    /// The client has a certificate of the authority, or uses the control socket of root.
     Trusted,
-    /// It has a token.
+    /// The client has a token.
     Named(String),
-    /// Anybody.
+    /// The client has no credentials.
     Anonymous,
 }
 
 impl Access {
-    /// Reads the tokens.
+    /// Reads the token file.
     pub(super) fn new(options: &AgentOptions) -> Result<Self, AgentError> {
         let tokens = match &options.token_file {
             None => BTreeMap::new(),
@@ -105,8 +105,8 @@ impl Access {
         })
     }
 
-    /// Who sent a request: by certificate, or by its `Authorization` header. A token that is
-    /// wrong is no anonymous access.
+    /// Authenticates a request by certificate or `Authorization` header. A wrong token is rejected,
+    /// even if anonymous access is enabled.
     pub(super) fn caller(&self, certificate: bool, authorization: Option<&str>) -> Option<Caller> {
         if certificate {
             return Some(Caller::Trusted);
@@ -123,17 +123,17 @@ impl Access {
     }
 }
 
-/// The hash of a token. It is kept instead of the token.
+/// Hashes a token.
 fn sum(token: &str) -> [u8; 32] {
     let mut sum = [0; 32];
     sum.copy_from_slice(digest(&SHA256, token.as_bytes()).as_ref());
     sum
 }
 
-/// A file of tokens that is larger is something else.
+/// Size limit of the token file in bytes.
 const LARGEST: u64 = 10 << 20;
 
-/// Reads `token,user,uid,"groups"` lines, as an API server's `--token-auth-file`.
+/// Reads `token,user,uid,"groups"` lines, the format of an API server's `--token-auth-file`.
 fn tokens(path: &Path) -> Result<BTreeMap<[u8; 32], String>, AgentError> {
     let text = read_text(path, LARGEST).map_err(|source| AgentError::File {
         path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Whether a pod is let in, beside those that are there already.
+//! Admission of pods, beside the pods that already run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,30 +7,30 @@ use orlop_kubelet_rules::pod::{Pod, ResourceList};
 
 use super::demand::{amount, requests};
 
-/// Why a pod is not let in, in the kubelet's words: its reason, and a sentence.
+/// Why a pod is rejected: the kubelet's reason and message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Rejection {
     pub(crate) reason: String,
     pub(crate) message: String,
 }
 
-/// What pods are let in by.
+/// The node properties that admission checks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Gate {
-    /// What the node has for pods.
+    /// The resources that pods can use.
     pub(crate) allocatable: ResourceList,
     /// The node's labels.
     pub(crate) labels: BTreeMap<String, String>,
-    /// Sysctls that pods may set although they reach beyond them.
+    /// Unsafe sysctls that pods may set.
     pub(crate) unsafe_sysctls: Vec<String>,
-    /// The pressures that the node is under, as `MemoryPressure`.
+    /// The node's pressure conditions, such as `MemoryPressure`.
     pub(crate) pressures: BTreeSet<&'static str>,
 }
 
-/// The least priority of pods that the node cannot do without (`system-node-critical`).
+/// The lowest priority of node-critical pods (`system-node-critical`).
 const NODE_CRITICAL: i32 = 2_000_001_000;
 
-/// Sysctls that stay within a pod, so that every pod may set them; Kubernetes' own list.
+/// Safe sysctls, which every pod may set because they do not affect others; the list of Kubernetes.
 const SAFE_SYSCTLS: [&str; 13] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -48,7 +48,7 @@ const SAFE_SYSCTLS: [&str; 13] = [
 ];
 
 impl Gate {
-    /// Lets a pod in beside `others`, or says why not.
+    /// Admits a pod beside `others`, or returns why it is rejected.
     pub(crate) fn admit<'p>(
         &self,
         pod: &Pod,
@@ -83,7 +83,7 @@ impl Gate {
             let used = amount(&used, &name);
             let there = amount(&self.allocatable, &name);
             if !wanted.is_zero() && wanted.plus(used) > there {
-                // The kubelet counts processors in thousandths.
+                // The kubelet counts CPUs in millicores.
                 return Err(if name == "cpu" {
                     out_of(&name, wanted.milli(), used.milli(), there.milli())
                 } else {
@@ -94,7 +94,7 @@ impl Gate {
         Ok(())
     }
 
-    /// Whether the node has the labels that a pod asks for.
+    /// Checks that the node has the labels that the pod's node selector requires.
     pub(crate) fn selector(&self, pod: &Pod) -> Result<(), Rejection> {
         for (key, value) in &pod.spec.node_selector {
             if self.labels.get(key) != Some(value) {

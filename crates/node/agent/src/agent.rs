@@ -26,11 +26,11 @@ use super::source::{
 };
 use super::{AgentError, AgentOptions, AtEnd, evictor};
 
-/// How long pods that are stopped with the agent may take when the configuration says nothing:
-/// longer than any usual grace period.
+/// Shutdown timeout of pods that stop with the agent, if the configuration sets none; longer than
+/// usual grace periods.
 const LONGEST_SHUTDOWN: Duration = Duration::from_mins(2);
 
-/// A node agent that runs.
+/// A running node agent.
 #[derive(Debug)]
 pub struct Agent {
     shared: Shared,
@@ -44,31 +44,31 @@ pub struct Agent {
     ready: bool,
 }
 
-/// A handle on a running agent, for what shows it.
+/// A handle to a running agent, for a user interface.
 #[derive(Debug, Clone)]
 pub struct AgentHandle(Shared);
 
 impl AgentHandle {
-    /// The manager of the pods.
+    /// Returns the manager of the pods.
     pub fn manager(&self) -> &Manager {
         self.0.manager()
     }
 
-    /// What is wrong with the manifests.
+    /// Returns the problems of the manifests.
     pub fn remarks(&self) -> Vec<super::Remark> {
         self.0.remarks()
     }
 
-    /// The manifests as a page shows them: objects with `file`, `pod`, `namespace`, `uid`, `ok`, `problems` and
-    /// `probes`.
+    /// Returns the manifests for a web page: objects with `file`, `pod`, `namespace`, `uid`, `ok`,
+    /// `problems` and `probes`.
     pub fn manifests(&self) -> serde_json::Value {
         self.0.manifests()
     }
 }
 
 impl Agent {
-    /// Connects to the runtime, opens the servers and begins to read the sources. Pods that ran
-    /// before go on.
+    /// Connects to the runtime, opens the servers and starts reading the sources. Pods that already
+    /// run keep running.
     pub async fn start(options: AgentOptions) -> Result<Self, AgentError> {
         let configuration = &options.configuration;
         let root = options.root_dir.clone();
@@ -147,7 +147,7 @@ impl Agent {
         );
         let speaking = shared.clone();
         sources.spawn(async move {
-            // The first word of what was applied.
+            // Send the first snapshot of the applied objects.
             let _ = speaking.applied().change(|_| ()).await;
         });
         let servers = Servers::start(&shared).await?;
@@ -164,17 +164,17 @@ impl Agent {
         })
     }
 
-    /// A handle on it.
+    /// Returns a handle to the agent.
     pub fn handle(&self) -> AgentHandle {
         AgentHandle(self.shared.clone())
     }
 
-    /// Where the HTTPS server listens, if there is one.
+    /// Returns the address of the HTTPS server, if there is one.
     pub fn address(&self) -> Option<std::net::SocketAddr> {
         self.servers.address()
     }
 
-    /// Works until told to stop.
+    /// Runs the agent until `stop` is cancelled.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut look = Instant::now();
         loop {
@@ -187,7 +187,7 @@ impl Agent {
                 }
                 change = self.watch.next() => match change {
                     Some(Ok(change)) => self.heed(change),
-                    // What was missed is looked up.
+                    // Changes were missed, so look at all pods.
                     Some(Err(_)) => self.look_at_all(),
                     None => break,
                 },
@@ -207,7 +207,7 @@ impl Agent {
         self.finish().await;
     }
 
-    /// Does what the sources want, as far as it can be done now.
+    /// Applies what the sources want, as far as possible now.
     fn reconcile(&mut self) {
         let gate = self.shared.gate();
         let orders = self.roster.orders(&gate, &self.before);
@@ -263,7 +263,7 @@ impl Agent {
         }
     }
 
-    /// Whether a pod's end or its return changes what there is room for.
+    /// Whether a pod's end or return changes the free resources.
     fn look_at(&mut self, uid: &str) -> bool {
         let pod = self.shared.manager().pod(uid);
         let over = pod.is_some_and(|pod| {
@@ -285,7 +285,7 @@ impl Agent {
         self.reconcile();
     }
 
-    /// Ends in order: no more manifests, no more clients, then the pods as they are to end.
+    /// Shuts down in order: the sources, the servers, then the pods if they are to stop.
     async fn finish(mut self) {
         self.sources.shutdown().await;
         let written = self.shared.configuration();
@@ -310,7 +310,7 @@ impl Agent {
         self.servers.stop().await;
     }
 
-    /// Stops some pods and waits for their end.
+    /// Stops some pods and waits until they have ended.
     async fn stop(&mut self, uids: &[String], grace: Duration) {
         const AFTER: Duration = Duration::from_secs(5);
         let manager = self.shared.manager().clone();

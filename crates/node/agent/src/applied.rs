@@ -1,4 +1,4 @@
-//! What `orlop apply` has brought, and the agent hears of.
+//! Objects from `orlop apply`, as a source of the agent.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use tokio::sync::mpsc;
 
 use crate::source::{Snapshot, Store, Update};
 
-/// The manifests that were applied. Cheap to clone.
+/// The applied objects. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct AppliedManifests(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     store: Mutex<Store>,
-    /// Its place among the sources.
+    /// The index of this source.
     place: usize,
     updates: mpsc::Sender<Update>,
 }
@@ -29,8 +29,9 @@ impl AppliedManifests {
         }))
     }
 
-    /// Works on what was applied, and has the agent hear of it. The agent may wait for a thread before it takes the
-    /// next update: its turn is waited for without one.
+    /// Runs `work` on the store and sends the new snapshot to the agent. It reserves a slot in the
+    /// channel before it occupies a thread, because the agent may need a thread before it receives
+    /// again.
     pub(crate) async fn change<T>(
         &self,
         work: impl FnOnce(&mut Store) -> T + Send + 'static,
@@ -79,7 +80,7 @@ mod tests {
             orders.push(tokio::spawn(async move { applied.change(|_| ()).await }));
         }
         tokio::time::sleep(Duration::from_millis(300)).await;
-        // What the agent does between two updates.
+        // The agent needs a thread between two updates.
         let looking = tokio::time::timeout(Duration::from_secs(10), blocking(|| 7));
         assert_eq!(looking.await.expect("no thread is left").unwrap(), 7);
         for _ in 0..MORE_THAN_THREADS {

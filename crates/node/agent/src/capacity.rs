@@ -1,4 +1,4 @@
-//! What the node has, and what of it is for pods.
+//! Capacity of the node, and the part that pods can use.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,14 @@ use super::meminfo::meminfo;
 /// The node's resources.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Capacity {
-    /// All there is.
+    /// The total capacity.
     pub(crate) total: ResourceList,
-    /// What is for pods.
+    /// The part that pods can use.
     pub(crate) allocatable: ResourceList,
 }
 
 impl Capacity {
-    /// Looks at the machine.
+    /// Reads the capacity of this machine.
     pub(crate) fn of_this_machine(
         configuration: &KubeletConfiguration,
         thresholds: &Thresholds,
@@ -96,7 +96,7 @@ fn reserve(field: &str, reserved: &BTreeMap<String, String>) -> Result<ResourceL
     Ok(list)
 }
 
-/// The sizes of huge pages, and how many of each there are.
+/// Lists the huge page sizes and the number of pages of each.
 fn hugepages() -> Vec<(u64, u64)> {
     let entries = fs::read_dir("/sys/kernel/mm/hugepages")
         .into_iter()

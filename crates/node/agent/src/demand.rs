@@ -1,10 +1,10 @@
-//! What a pod asks of its node.
+//! Resource requests of pods.
 
 use orlop_kubelet_rules::pod::{Container, Pod, Quantity, ResourceList, Resources};
 
-/// The resources a pod is promised: the most that its containers need at one time, and what its
-/// RuntimeClass costs. Sidecars run beside all that come after them; other init containers run one
-/// by one.
+/// Returns the resource requests of a pod: the most that its containers need at the same time, plus
+/// its overhead. Sidecars run beside all containers after them; other init containers run one by
+/// one.
 pub(crate) fn requests(pod: &Pod) -> ResourceList {
     let of = |container: &Container| asked(&container.resources);
     let mut sidecars = ResourceList::new();
@@ -25,7 +25,7 @@ pub(crate) fn requests(pod: &Pod) -> ResourceList {
     }
     raise(&mut most, &regular);
     if let Some(whole) = &pod.spec.resources {
-        // What is said of the pod as a whole counts in place of its containers' sum.
+        // Pod-level requests replace the sum of the containers.
         most.extend(asked(whole));
     }
     add(&mut most, &pod.spec.overhead);
@@ -57,7 +57,7 @@ fn raise(to: &mut ResourceList, other: &ResourceList) {
     }
 }
 
-/// One resource of a list.
+/// Returns the amount of a resource in a list, or zero.
 pub(crate) fn amount(list: &ResourceList, name: &str) -> Quantity {
     list.get(name).copied().unwrap_or_default()
 }

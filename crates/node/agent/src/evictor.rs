@@ -1,4 +1,4 @@
-//! Looks at what the node has left, and ends a pod when that is too little.
+//! Monitors the node's resources, and evicts pods if a threshold is crossed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,11 +14,11 @@ use super::eviction::{Candidate, Places, Pressure, Signal, Verdict, observe, ran
 use super::roster::Roster;
 use super::shared::{Shared, now};
 
-/// How often the node is looked at, and how soon again after a pod was ended.
+/// Interval of the checks, and the shorter interval after an eviction.
 const PERIOD: Duration = Duration::from_secs(10);
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Looks once; answers when to look again.
+/// Checks the node once; returns when to check again.
 pub(super) async fn look(
     shared: &Shared,
     pressure: &mut Pressure,
@@ -65,7 +65,7 @@ pub(super) async fn look(
     AGAIN
 }
 
-/// Dead containers, and images where they are on the disk that is full, go before living ones.
+/// Removes dead containers before any pod is evicted, and images if they use the scarce disk.
 async fn make_room(shared: &Shared, signal: Signal, places: Places) {
     let images = blocking(move || places.images_count_for(signal)).await;
     let manager = shared.manager();
@@ -100,7 +100,7 @@ fn places(shared: &Shared, pressure: &Pressure) -> Places {
     }
 }
 
-/// Where the runtime keeps images and containers' layers, if it says so.
+/// Returns the directories where the runtime keeps images and writable layers, if it reports them.
 async fn filesystems(shared: &Shared) -> (Option<PathBuf>, Option<PathBuf>) {
     let Ok(answer) = shared.manager().images().image_fs_info().await else {
         return (None, None);
@@ -135,7 +135,7 @@ fn evict(shared: &Shared, roster: &mut Roster, chosen: &Candidate, verdict: Verd
     let grace = if verdict.graceful {
         u64::try_from(longest).map(Duration::from_secs).ok()
     } else {
-        // The kubelet gives no more than the least grace a runtime takes.
+        // The kubelet also gives only the shortest grace period that a runtime accepts.
         Some(Duration::from_secs(1))
     };
     tracing::warn!(pod = chosen.uid, signal = signal.word(), "{message}");
@@ -146,7 +146,7 @@ fn evict(shared: &Shared, roster: &mut Roster, chosen: &Candidate, verdict: Verd
     roster.evicted(&chosen.uid);
 }
 
-/// What each pod uses of what is low.
+/// Returns the usage of the scarce resource by pod.
 async fn usage(
     shared: &Shared,
     signal: Signal,

@@ -1,8 +1,8 @@
-//! The node agent: pods from manifests, without a cluster.
+//! The node agent: runs pods from manifests, without a cluster.
 //!
-//! An [`Agent`] reads manifests from a directory, a URL, the standard input and `orlop apply`,
-//! decides which of the pods in them are let in, has a [`orlop_kuberuntime::manager::Manager`] run
-//! those, ends some when the node runs out of something, and answers the kubelet's HTTP API.
+//! An [`Agent`] reads manifests from a directory, a URL, the standard input and `orlop apply`. It
+//! admits or rejects their pods and runs them with a [`orlop_kuberuntime::manager::Manager`]. It
+//! evicts pods when the node runs out of a resource, and serves the kubelet's HTTP API.
 //!
 //! ```text
 //!  source::{directory, url, stdin, store} ──snapshots──► roster ──orders──► manager ──► runtime
@@ -11,8 +11,8 @@
 //!   expansion, defaults, validation)       admission                        http
 //! ```
 //!
-//! A pod that was rejected for want of room, or evicted, is tried again when there is room, for
-//! no controller would; and a manifest that goes bad keeps the pods that it last described.
+//! A rejected or evicted pod is retried when there is room, because no controller would do that. A
+//! manifest that becomes invalid keeps the pods that it last described.
 #![cfg_attr(
     test,
     allow(

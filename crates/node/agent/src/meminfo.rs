@@ -1,8 +1,8 @@
-//! Reads the size and the usage of the memory of the machine.
+//! Memory size and usage of the machine.
 
 use std::collections::BTreeMap;
 
-/// The fields of proc_meminfo(5), in bytes.
+/// Reads the fields of proc_meminfo(5), in bytes.
 pub(crate) fn meminfo() -> BTreeMap<String, u64> {
     let text = orlop_fs::read_kernel_text("/proc/meminfo").unwrap_or_default();
     let fields = text.lines().filter_map(|line| {

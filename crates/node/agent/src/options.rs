@@ -1,4 +1,4 @@
-//! All that an agent is told at its start.
+//! Options of an agent.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -15,52 +15,52 @@ use thiserror::Error;
 use super::KubeletConfiguration;
 use super::configuration::gates::{self, is_open};
 
-/// All that an agent is told at its start.
+/// Options of an agent.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
-    /// What a kubelet's configuration says, flags already taken in.
+    /// The kubelet configuration, with flags already applied.
     pub configuration: KubeletConfiguration,
     /// The node's name.
     pub node_name: String,
-    /// The node's address, as pods on the node's network show it; found if `None`.
+    /// The node's address for host network pods; detected if `None`.
     pub node_ip: Option<IpAddr>,
-    /// The node's labels, beside those that every node has.
+    /// Labels of the node, in addition to the default ones.
     pub labels: BTreeMap<String, String>,
-    /// Where the agent keeps what must survive it.
+    /// Directory of the agent's persistent state.
     pub root_dir: PathBuf,
-    /// Where its own certificate is.
+    /// Directory of its self-signed certificate.
     pub cert_dir: PathBuf,
-    /// Where root gives it orders: `orlop apply`, `orlop delete`, `orlop node status`.
+    /// Control socket of root, for `orlop apply`, `orlop delete` and `orlop node status`.
     pub control_socket: Option<PathBuf>,
-    /// Tokens that let a client in, as an API server's `--token-auth-file`.
+    /// File with the tokens of clients, in the format of an API server's `--token-auth-file`.
     pub token_file: Option<PathBuf>,
-    /// Read manifests from the standard input, too.
+    /// Also read manifests from the standard input.
     pub stdin: bool,
-    /// Give pulls up after so long.
+    /// Timeout of an image pull.
     pub pull_deadline: Option<Duration>,
-    /// A `CredentialProviderConfig`, and where its programs are.
+    /// A `CredentialProviderConfig`, and the directory of its plugins.
     pub credential_providers: Option<(PathBuf, PathBuf)>,
-    /// Where log collectors look for links to logs.
+    /// Directory with links to container logs for log collectors.
     pub container_logs_dir: Option<PathBuf>,
-    /// How many dead containers stay.
+    /// How many dead containers are kept.
     pub container_gc: ContainerPolicy,
-    /// Ask the runtime for its events instead of listing every second.
+    /// Use the runtime's container events instead of listing every second.
     pub events: bool,
-    /// What becomes of pods when the agent is told to end.
+    /// What happens to pods when the agent shuts down.
     pub at_end: AtEnd,
 }
 
-/// What becomes of pods when their agent is told to end.
+/// What happens to pods when their agent shuts down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AtEnd {
-    /// They run on, and the next agent takes them over.
+    /// Pods keep running, and the next agent adopts them.
     Leave,
-    /// They are stopped, within the configuration's grace periods for a shutdown.
+    /// Pods are stopped, within the configured shutdown grace periods.
     Stop,
 }
 
 impl AgentOptions {
-    /// Defaults for a node of some name.
+    /// Creates default options for a node.
     pub fn new(node_name: &str, root_dir: impl Into<PathBuf>) -> Self {
         let root_dir = root_dir.into();
         Self {
@@ -82,7 +82,7 @@ impl AgentOptions {
         }
     }
 
-    /// What the manager is told.
+    /// Builds the options of the manager.
     pub(super) fn manager(&self) -> Result<Options, AgentError> {
         let written = &self.configuration;
         let endpoint = |field: &str, text: &str| {
@@ -264,34 +264,34 @@ fn memory_qos(written: &KubeletConfiguration) -> Result<Option<MemoryQos>, Agent
     }))
 }
 
-/// Why an agent does not start or had to end.
+/// Why an agent fails to start or ends.
 #[derive(Debug, Error)]
 pub enum AgentError {
-    /// A setting cannot be.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
     /// The manager does not start.
     #[error(transparent)]
     Manager(#[from] StartError),
-    /// A file or directory cannot be made or read.
+    /// A file or directory cannot be created or read.
     #[error("cannot read or create {}: {source}", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// An address cannot be listened on.
+    /// The agent cannot listen on an address.
     #[error(
         "cannot listen on {address}: {source}; check whether another agent or kubelet is running"
     )]
     Listen {
-        /// Which.
+        /// The address.
         address: String,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// The certificate cannot be made or used.
+    /// The certificate cannot be created or used.
     #[error("HTTPS server certificate: {0}")]
     Certificate(String),
 }

@@ -1,4 +1,5 @@
-//! The manifests as a page shows them: where each pod stands, what is wrong with it, what its probes found.
+//! The manifests for the web page: the state of each pod, its problems, and the results of its
+//! probes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,18 +10,18 @@ use serde_json::{Value, json};
 use super::manifest::{Remark, Weight};
 use super::shared::Shared;
 
-/// The fields of a container that are probes, and the word that events of them begin with.
+/// The probe fields of a container, and the prefix of their events.
 const PROBES: [(&str, &str, &str); 3] = [
     ("startupProbe", "startup", "Startup"),
     ("livenessProbe", "liveness", "Liveness"),
     ("readinessProbe", "readiness", "Readiness"),
 ];
 
-/// The containers of a pod that may have probes.
+/// The container lists of a pod that can have probes.
 const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 
 impl Shared {
-    /// Each pod with its manifest's place, and each file that none came of.
+    /// Lists each pod with its manifest, and each file without pods.
     pub(crate) fn manifests(&self) -> Value {
         let (remarks, events) = (self.remarks(), self.events());
         let mut unused: BTreeMap<(String, String), Vec<&Remark>> = BTreeMap::new();
@@ -73,7 +74,7 @@ fn problems(remarks: &[&Remark]) -> Vec<Value> {
         .collect()
 }
 
-/// The probes that the manifest asks for. What they answered is told by events where it was no good answer.
+/// Lists the probes in the manifest, with their failures from events.
 fn probes(pod: &PodView, events: &[Arc<Event>]) -> Vec<Value> {
     let spec = &pod.manifest["spec"];
     let containers = CONTAINERS.iter().filter_map(|list| spec[*list].as_array());
@@ -91,7 +92,7 @@ fn probes(pod: &PodView, events: &[Arc<Event>]) -> Vec<Value> {
                     && event.message.starts_with(word)
             });
             let bad: Vec<_> = bad.collect();
-            // Milliseconds since the epoch, as all times of the page.
+            // Milliseconds since the epoch, like all times on the page.
             let millis = |event: &Event| event.time.0 as f64 / 1e6;
             let last = bad.last();
             let last = last.map(|event| json!({ "time": millis(event), "answer": event.message }));
@@ -107,7 +108,7 @@ fn probes(pod: &PodView, events: &[Arc<Event>]) -> Vec<Value> {
     told
 }
 
-/// What the pod's status says of a container's probe, if it says anything.
+/// Returns the result of a container's probe from the pod's status, if it shows one.
 fn is_passed(pod: &PodView, container: &str, kind: &str) -> Option<bool> {
     let lists = ["containerStatuses", "initContainerStatuses"];
     let statuses = lists.iter().filter_map(|list| pod.status[*list].as_array());
@@ -117,7 +118,7 @@ fn is_passed(pod: &PodView, container: &str, kind: &str) -> Option<bool> {
     match kind {
         "startup" => status["started"].as_bool(),
         "readiness" => status["ready"].as_bool(),
-        // One that lives has not failed so often that it was ended.
+        // A running container has not failed often enough to be killed.
         _ => Some(status["state"]["running"].is_object()),
     }
 }

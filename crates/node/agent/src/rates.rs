@@ -1,13 +1,13 @@
-//! Speeds, from two looks.
+//! Rates, computed from two samples.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parking_lot::Mutex;
 
-/// Two looks that are closer say too little about what happens between them.
+/// Samples that are closer are too inaccurate.
 const LEAST: i64 = 1_000_000_000;
 
-/// How fast the processors' time of pods, containers and the node grows between two looks.
+/// CPU usage rates of pods, containers and the node between two samples.
 #[derive(Debug, Default)]
 pub(crate) struct Rates(Mutex<BTreeMap<String, Sample>>);
 
@@ -19,12 +19,12 @@ struct Sample {
 }
 
 impl Rates {
-    /// How many billionths of a processor were used since the last look, or since `begin` if this
-    /// is the first: `total` nanoseconds of processors were used until the moment `at`.
+    /// Returns the CPU usage in nanocores since the last sample, or since `begin` if this is the
+    /// first. `total` is the CPU time in nanoseconds until `at`.
     pub(super) fn of(&self, key: &str, begin: i64, at: i64, total: u64) -> Option<u64> {
         let mut samples = self.0.lock();
         let (since, before) = match samples.get(key) {
-            // A total that shrinks is another one's: the container has been started anew.
+            // A smaller total belongs to a new container after a restart.
             Some(last) if last.total <= total => {
                 if at - last.at < LEAST {
                     return Some(last.rate);
@@ -40,7 +40,7 @@ impl Rates {
         Some(rate)
     }
 
-    /// Forgets what is gone.
+    /// Removes the samples of other keys.
     pub(super) fn keep(&self, keys: &BTreeSet<String>) {
         let mut samples = self.0.lock();
         samples.retain(|key, _| keys.contains(key));

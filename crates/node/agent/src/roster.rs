@@ -1,16 +1,16 @@
-//! Which pods there are to be: what the sources say, made one, and what became of each.
+//! The pods that should run: merges the sources, and tracks the state of each pod.
 //!
 //! ```text
 //!             ┌── its name is still taken ──► waiting ──┐
 //!   wanted ───┤                                         ▼
-//!             └───────────────────────────────────► the gate ──► running
+//!             └───────────────────────────────────► admission ─► running
 //!                                                    │   ▲          │
 //!                                     no room for it ▼   │          ▼ the node is low on something
 //!                                                rejected┴────── evicted
 //! ```
 //!
-//! Unlike under a kubelet, what was rejected or evicted is tried again when there is room for it:
-//! nobody else would.
+//! Unlike a kubelet, the roster retries a rejected or evicted pod when there is room, because no
+//! controller would.
 
 #[cfg(test)]
 mod class_tests;
@@ -29,30 +29,30 @@ use super::manifest::Remark;
 use super::source::Snapshot;
 use spoken::Spoken;
 
-/// What a manager is to do, in this order.
+/// Instructions for the manager, in order.
 #[derive(Debug, Clone)]
 pub(super) enum Order {
-    /// End it and forget it.
+    /// Stop the pod and forget it.
     Remove(String),
-    /// Have it run.
+    /// Run the pod.
     Set(PodInput),
-    /// Show it as not let in.
+    /// Show the pod as rejected.
     Reject(PodInput, Rejection),
 }
 
-/// All pods that are wanted.
+/// All wanted pods and their states.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
-    /// What each source last said; `None` until it has spoken.
+    /// The last snapshot of each source; `None` until its first one.
     sources: Vec<Option<Spoken>>,
     known: BTreeMap<String, Known>,
-    /// Pods that ran before the agent started and that no source has named yet.
+    /// Pods that ran before the agent started and that no source has listed yet.
     strangers: BTreeMap<String, Arc<Pod>>,
-    /// Pods that are being ended, by uid.
+    /// Pods that are being removed, by uid.
     leaving: BTreeMap<String, Arc<Pod>>,
-    /// Pods that are over: they hold no resources.
+    /// Finished pods: they hold no resources.
     over: BTreeSet<String>,
-    /// What is wrong with what was said, by source and between sources.
+    /// Problems within sources and between them.
     remarks: Vec<Remark>,
 }
 
@@ -72,7 +72,7 @@ enum State {
 }
 
 impl Roster {
-    /// For so many sources, beside pods that ran before the agent started.
+    /// Creates a roster for a number of sources, with the pods that ran before the agent started.
     pub(super) fn new(sources: usize, before: BTreeMap<String, Arc<Pod>>) -> Self {
         Self {
             sources: (0..sources).map(|_| None).collect(),
@@ -81,27 +81,27 @@ impl Roster {
         }
     }
 
-    /// All sources have spoken: who has not been named is being ended.
+    /// Treats pods that no source has listed as leaving, once all sources have been read.
     pub(super) fn dismiss_strangers(&mut self) {
         self.leaving.append(&mut self.strangers);
     }
 
-    /// Whether every source has spoken.
+    /// Whether every source has sent a snapshot.
     pub(super) fn is_complete(&self) -> bool {
         self.sources.iter().all(Option::is_some)
     }
 
-    /// What is wrong with what the sources say.
+    /// Returns the problems of the sources.
     pub(super) fn remarks(&self) -> &[Remark] {
         &self.remarks
     }
 
-    /// Where a pod's manifest is.
+    /// Returns the origin of a pod's manifest.
     pub(super) fn origin(&self, uid: &str) -> Option<&str> {
         self.known.get(uid).map(|known| known.origin.as_str())
     }
 
-    /// Takes in what a source says.
+    /// Stores the snapshot of a source.
     pub(super) fn hear(&mut self, place: usize, snapshot: Snapshot) {
         if let Some(slot) = self.sources.get_mut(place) {
             let before = slot.take();
@@ -109,8 +109,8 @@ impl Roster {
         }
     }
 
-    /// What there is to do. `before` are the pods that ran before the agent started: they come
-    /// first, so that a new pod takes nothing away from them.
+    /// Returns the next orders. Pods in `before` ran before the agent started; they come first, so
+    /// that a new pod does not take their resources.
     pub(super) fn orders(&mut self, gate: &Gate, before: &BTreeSet<String>) -> Vec<Order> {
         let mut orders = Vec::new();
         let wanted = self.wanted();
@@ -126,7 +126,7 @@ impl Roster {
                 continue;
             };
             if known.state != State::Waiting {
-                // What its class takes is taken until it is gone.
+                // A removed pod keeps its overhead until it is gone.
                 self.leaving.insert(uid.clone(), known.input.with_class());
                 self.over.remove(&uid);
                 orders.push(Order::Remove(uid));
@@ -142,14 +142,14 @@ impl Roster {
         orders
     }
 
-    /// A pod is gone with all that was of it.
+    /// Notes that a pod is gone completely.
     pub(super) fn gone(&mut self, uid: &str) {
         self.leaving.remove(uid);
         self.strangers.remove(uid);
         self.over.remove(uid);
     }
 
-    /// The pods that are being ended and are not among these.
+    /// Lists the pods that are being removed and are not in `there`.
     pub(super) fn leaving_besides(&self, there: &BTreeSet<String>) -> Vec<String> {
         let leaving = self.leaving.keys();
         leaving
@@ -158,7 +158,7 @@ impl Roster {
             .collect()
     }
 
-    /// A pod is over, or is not after all; says whether that is news.
+    /// Sets whether a pod is finished; returns whether that is new.
     pub(super) fn set_over(&mut self, uid: &str, over: bool) -> bool {
         if over {
             self.known.contains_key(uid) && self.over.insert(uid.to_owned())
@@ -167,14 +167,14 @@ impl Roster {
         }
     }
 
-    /// A pod was ended because the node is low on something.
+    /// Marks a pod as evicted.
     pub(super) fn evicted(&mut self, uid: &str) {
         if let Some(known) = self.known.get_mut(uid) {
             known.state = State::Evicted;
         }
     }
 
-    /// The pods that run, by uid.
+    /// Lists the running pods, by uid.
     pub(super) fn running(&self) -> impl Iterator<Item = &PodInput> {
         let running = self
             .known
@@ -183,7 +183,7 @@ impl Roster {
         running.map(|known| &known.input)
     }
 
-    /// All pods that the sources name, the first of each name.
+    /// Returns all pods of the sources, the first of each name.
     fn wanted(&mut self) -> Vec<(PodInput, String)> {
         let mut remarks = Vec::new();
         let mut all = Vec::new();
@@ -224,7 +224,7 @@ impl Roster {
             known.input = input.clone();
             match known.state {
                 State::Running => orders.push(Order::Set(input)),
-                // Its new manifest may fit; until then the old verdict stands.
+                // The new manifest may fit; until the next retry, the old state stays.
                 State::Waiting | State::Rejected(_) | State::Evicted => {}
             }
             return;
@@ -239,7 +239,7 @@ impl Roster {
         self.consider(&uid, gate, orders);
     }
 
-    /// Lets a waiting pod in, or rejects it, unless its name is still taken.
+    /// Admits or rejects a waiting pod, unless its name is still taken.
     fn consider(&mut self, uid: &str, gate: &Gate, orders: &mut Vec<Order>) {
         let Some(known) = self.known.get(uid) else {
             return;
@@ -274,7 +274,7 @@ impl Roster {
     }
 
     fn admit(&self, uid: &str, input: &PodInput, gate: &Gate) -> Result<(), Rejection> {
-        // Its class may ask for another value of the same label: then no node will do.
+        // The RuntimeClass may require another value of the same label: then no node matches.
         gate.selector(&input.pod)?;
         let running: Vec<_> = self
             .known
@@ -289,7 +289,7 @@ impl Roster {
         gate.admit(&input.with_class(), all.map(|pod| &**pod))
     }
 
-    /// Tries those again that wait, and those for whom there is room now.
+    /// Retries waiting pods, and rejected or evicted ones that now fit.
     fn retry(&mut self, gate: &Gate, orders: &mut Vec<Order>) {
         let waiting: Vec<String> = self
             .known
@@ -336,7 +336,8 @@ impl Roster {
             if verdict.is_err() {
                 continue;
             }
-            // What is shown of its former fate goes first; then it comes in as a new pod does.
+            // Remove the record of its rejection or eviction first; then it is admitted like a new
+            // pod.
             orders.push(Order::Remove(uid.clone()));
             self.leaving.insert(uid.clone(), Arc::clone(&pod));
             self.over.remove(&uid);

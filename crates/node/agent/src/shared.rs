@@ -1,4 +1,4 @@
-//! What the parts of an agent share.
+//! State that the parts of an agent share.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use super::manifest::Remark;
 use super::rates::Rates;
 use super::{AgentError, AgentOptions, KubeletConfiguration};
 
-/// How many events are kept for people to look at.
+/// How many events are kept for display.
 const EVENTS: usize = 500;
 
-/// What the parts of an agent share. Cheap to clone.
+/// State that the parts of an agent share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(Arc<Inner>);
 
@@ -33,11 +33,11 @@ struct Inner {
     applied: AppliedManifests,
     said: Mutex<Said>,
     rates: Rates,
-    /// Told whenever something of [`Said`] changes.
+    /// Notified when [`Said`] changes.
     changed: Notify,
 }
 
-/// What an agent has to say of itself.
+/// The agent's reports about itself.
 #[derive(Debug, Default)]
 struct Said {
     remarks: Vec<Remark>,
@@ -82,12 +82,12 @@ impl Shared {
         self.0.started
     }
 
-    /// How fast the processors are used.
+    /// Returns the CPU usage rates.
     pub(super) fn rates(&self) -> &Rates {
         &self.0.rates
     }
 
-    /// What pods are let in by at this moment.
+    /// Returns the current properties for admission.
     pub(super) fn gate(&self) -> Gate {
         Gate {
             allocatable: self.0.capacity.allocatable.clone(),
@@ -97,7 +97,7 @@ impl Shared {
         }
     }
 
-    /// What was applied.
+    /// Returns the applied objects.
     pub(super) fn applied(&self) -> &AppliedManifests {
         &self.0.applied
     }
@@ -143,7 +143,7 @@ impl Shared {
             .insert(uid.to_owned(), origin.to_owned());
     }
 
-    /// Where the manifest of a pod is.
+    /// Returns the origin of a pod's manifest.
     pub(super) fn origin(&self, uid: &str) -> Option<String> {
         self.said().origins.get(uid).cloned()
     }
@@ -160,22 +160,22 @@ impl Shared {
         said.events.push_back(event);
     }
 
-    /// What is wrong with the manifests.
+    /// Returns the problems of the manifests.
     pub(crate) fn remarks(&self) -> Vec<Remark> {
         self.said().remarks.clone()
     }
 
-    /// The last events, the oldest first.
+    /// Returns the last events, the oldest first.
     pub(crate) fn events(&self) -> Vec<Arc<Event>> {
         self.said().events.iter().cloned().collect()
     }
 
-    /// What is wrong with the agent; `Ok` if nothing is.
+    /// Returns the agent's health.
     pub(crate) fn health(&self) -> Result<(), String> {
         self.manager().health()
     }
 
-    /// The labels of the node.
+    /// Returns the labels of the node.
     pub(crate) fn labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.options().labels.clone();
         let arch = match std::env::consts::ARCH {
@@ -195,7 +195,7 @@ impl Shared {
         labels
     }
 
-    /// The node in one document, for people: `orlop node status`.
+    /// Builds the JSON document for `orlop node status`.
     pub(crate) fn status(&self) -> Value {
         let runtime = self.manager().runtime_state();
         let said = self.said();
@@ -275,7 +275,7 @@ impl Shared {
     }
 }
 
-/// An event for people.
+/// Formats an event as JSON.
 pub(crate) fn event_json(event: &Event) -> Value {
     json!({
         "time": time(event.time),
@@ -288,19 +288,19 @@ pub(crate) fn event_json(event: &Event) -> Value {
     })
 }
 
-/// The present.
+/// Returns the current time.
 pub(crate) fn now() -> Timestamp {
     let nanos = jiff::Timestamp::now().as_nanosecond();
     Timestamp(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
-/// A moment in RFC 3339, to the second, as Kubernetes writes it.
+/// Formats a time in RFC 3339 with seconds, as Kubernetes does.
 pub(crate) fn time(at: Timestamp) -> Option<String> {
     let at = jiff::Timestamp::from_nanosecond(i128::from(at.0)).ok()?;
     Some(at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
 }
 
-/// Makes a directory that only root reads.
+/// Creates a directory that only root can read.
 pub(super) fn private_directory(path: &std::path::Path) -> Result<(), AgentError> {
     use std::os::unix::fs::DirBuilderExt;
     std::fs::DirBuilder::new()

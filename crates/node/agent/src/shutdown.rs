@@ -1,29 +1,29 @@
-//! In which order pods end with their node.
+//! The order in which pods stop when the node shuts down.
 
 use std::time::Duration;
 
 use super::KubeletConfiguration;
 
-/// The least priority of pods that a cluster cannot do without (`system-cluster-critical`).
+/// The lowest priority of critical pods (`system-cluster-critical`).
 const CRITICAL: i32 = 2_000_000_000;
 
-/// Pods that end at the same time.
+/// Pods that stop at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group {
     least: i32,
     below: Option<i32>,
-    /// How long they may take.
+    /// The grace period of the group.
     pub(super) grace: Duration,
 }
 
 impl Group {
-    /// Whether a pod of this priority belongs to it.
+    /// Whether pods of this priority belong to the group.
     pub(super) fn holds(&self, priority: i32) -> bool {
         priority >= self.least && self.below.is_none_or(|below| priority < below)
     }
 }
 
-/// The groups, in the order in which they end; what is said by priority counts before the rest.
+/// Returns the groups in the order in which they stop; settings by priority override the others.
 pub(super) fn groups(configuration: &KubeletConfiguration, longest: Duration) -> Vec<Group> {
     let by_priority = &configuration.shutdown_grace_period_by_pod_priority;
     let mut steps: Vec<(i32, Duration)> = by_priority
@@ -63,7 +63,7 @@ pub(super) fn groups(configuration: &KubeletConfiguration, longest: Duration) ->
             grace,
         })
         .collect();
-    // Pods below the lowest step end with it.
+    // Pods below the lowest priority belong to the first group.
     if let Some(first) = groups.first_mut() {
         first.least = i32::MIN;
     }

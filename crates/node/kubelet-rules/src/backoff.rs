@@ -1,4 +1,4 @@
-//! How long a failing thing waits before its next try.
+//! Exponential back-off of container restarts and image pulls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use crate::hash::fnv64a;
 use crate::pod::{Container, Pod, ResourceList};
 use crate::status::PodStatus;
 
-/// The first wait after a container's end or a failed pull.
+/// The first delay after a container's end or a failed pull.
 pub const INITIAL: Duration = Duration::from_secs(10);
-/// The longest wait after a container's end or a failed pull.
+/// The longest delay after a container's end or a failed pull.
 pub const MAXIMUM: Duration = Duration::from_mins(5);
-/// How many keys are remembered; the oldest goes when one more comes.
+/// Limit of keys; a new key replaces the oldest.
 const MAX_ENTRIES: usize = 16 * 1024;
 
-/// Waits that double with each failure, by key. A key that has been quiet for twice the longest
-/// wait begins anew.
+/// Delays by key that double with each failure. A key without failures for twice the longest delay
+/// starts over.
 #[derive(Debug, Clone)]
 pub struct Backoff {
     initial: Duration,
@@ -37,7 +37,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Waits from `initial`, doubled up to `maximum`.
+    /// Creates a back-off from `initial`, doubled up to `maximum`.
     pub fn new(initial: Duration, maximum: Duration) -> Self {
         Self {
             initial: initial.min(maximum),
@@ -46,7 +46,7 @@ impl Backoff {
         }
     }
 
-    /// When the next try may be made, if that is not yet: some wait after `event`.
+    /// Returns when the next attempt is allowed, if that is in the future: a delay after `event`.
     pub fn blocked_until(&self, key: &str, event: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let entry = self.entries.get(key)?;
         if self.is_stale(entry, event) {
@@ -55,7 +55,7 @@ impl Backoff {
         Some(event.after(entry.wait)).filter(|until| now < *until)
     }
 
-    /// The same, counted from the last failure noted.
+    /// Returns the same, counted from the last recorded failure.
     pub fn blocked_since_failure(&self, key: &str, now: Timestamp) -> Option<Timestamp> {
         let entry = self.entries.get(key)?;
         if self.is_stale(entry, now) {
@@ -64,7 +64,7 @@ impl Backoff {
         Some(entry.updated.after(entry.wait)).filter(|until| now < *until)
     }
 
-    /// Notes a try or a failure, so that the next wait is longer.
+    /// Records an attempt or a failure, which increases the next delay.
     pub fn next(&mut self, key: &str, event: Timestamp, now: Timestamp) {
         let wait = match self.entries.get(key) {
             Some(entry) if !self.is_stale(entry, event) => {
@@ -79,12 +79,12 @@ impl Backoff {
             .insert(key.to_owned(), Entry { wait, updated: now });
     }
 
-    /// Forgets a key, as after a success.
+    /// Removes a key, for example after a success.
     pub fn reset(&mut self, key: &str) {
         self.entries.remove(key);
     }
 
-    /// Forgets all keys that have been quiet for twice the longest wait.
+    /// Removes all keys without failures for twice the longest delay.
     pub fn collect_garbage(&mut self, now: Timestamp) {
         let quiet = self.maximum.saturating_mul(2);
         self.entries
@@ -107,8 +107,8 @@ impl Backoff {
     }
 }
 
-/// Whether a container may be started: the moment to wait for if not. A start that is allowed is
-/// noted, so that the next one after another end waits longer.
+/// Checks whether a container may start; the error is the time to wait for. An allowed start is
+/// recorded, so that the next delay is longer.
 pub fn container_start(
     backoff: &mut Backoff,
     pod: &Pod,
@@ -130,7 +130,7 @@ pub fn container_start(
     Ok(())
 }
 
-/// A container's key: another image or other resources give it a fresh start.
+/// Returns the key of a container: another image or other resources reset the back-off.
 pub fn container_key(pod: &Pod, container: &Container) -> String {
     let list = |list: &ResourceList| {
         let amounts: Vec<_> = list.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -148,7 +148,7 @@ pub fn container_key(pod: &Pod, container: &Container) -> String {
     format!("{:x}", fnv64a(parts.join("/").as_bytes()))
 }
 
-/// The key of pulling an image for a pod.
+/// Returns the key for pulling an image for a pod.
 pub fn image_key(pod: &Pod, image: &str) -> String {
     format!("{}_{image}", pod.metadata.uid)
 }

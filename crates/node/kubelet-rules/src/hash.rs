@@ -1,4 +1,4 @@
-//! Telling whether a container's definition has changed, by the kubelet's own hash.
+//! The kubelet's hash of a container's definition, to detect changes.
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -8,20 +8,20 @@ use aws_lc_rs::digest::{SHA256, digest};
 
 use crate::pod::Container;
 
-/// What a container was made from, as the kubelet sums it up: name and image only, so that a
-/// node taken over from a kubelet (or given back to one) restarts nothing.
+/// The kubelet's hash of a container's definition. It covers name and image only. A node can switch
+/// between a kubelet and this program without restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ContainerHash(pub u64);
 
 impl ContainerHash {
-    /// The hash of a container's definition.
+    /// Hashes a container's definition.
     pub fn of(container: &Container) -> Self {
         let json = format!(
             r#"{{"image":{},"name":{}}}"#,
             serde_json::Value::from(container.image.as_str()),
             serde_json::Value::from(container.name.as_str()),
         );
-        // The kubelet hashes not the JSON itself but a dump of its bytes with their Go type.
+        // The kubelet hashes a Go dump of the JSON's bytes, not the JSON itself.
         let mut dump = String::from("([]uint8)[");
         for (i, byte) in json.bytes().enumerate() {
             if i > 0 {
@@ -48,21 +48,21 @@ impl FromStr for ContainerHash {
     }
 }
 
-/// FNV-1a, 32 bits wide.
+/// Returns the 32-bit FNV-1a hash.
 pub fn fnv32a(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| {
         (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
     })
 }
 
-/// FNV-1a, 64 bits wide.
+/// Returns the 64-bit FNV-1a hash.
 pub fn fnv64a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
 }
 
-/// SHA-256 in hexadecimal digits.
+/// Returns the SHA-256 hash in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     orlop_text::hex::encode(digest(&SHA256, bytes).as_ref())
 }

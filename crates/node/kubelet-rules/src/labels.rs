@@ -1,4 +1,4 @@
-//! The labels and annotations by which the kubelet finds its own.
+//! The kubelet's labels and annotations on sandboxes and containers.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,38 +14,38 @@ pub const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub const POD_UID: &str = "io.kubernetes.pod.uid";
 /// The container's name in the pod.
 pub const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-/// The definition a container was made from.
+/// The hash of the definition that a container was created from.
 pub const HASH: &str = "io.kubernetes.container.hash";
-/// Which instance of a container it is.
+/// The restart count of the instance.
 pub const RESTART_COUNT: &str = "io.kubernetes.container.restartCount";
-/// Where the container writes its last words.
+/// The path of the container's termination message.
 pub const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationMessagePath";
-/// Where else its last words may come from.
+/// The policy of the container's termination message.
 pub const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
-/// The hook before its stop, as JSON.
+/// The preStop hook, as JSON.
 pub const PRE_STOP_HANDLER: &str = "io.kubernetes.container.preStopHandler";
 /// Its ports, as JSON.
 pub const PORTS: &str = "io.kubernetes.container.ports";
-/// The grace period the pod's deletion gave.
+/// The grace period of the pod's deletion.
 pub const DELETION_GRACE_PERIOD: &str = "io.kubernetes.pod.deletionGracePeriod";
 /// The grace period of the pod.
 pub const TERMINATION_GRACE_PERIOD: &str = "io.kubernetes.pod.terminationGracePeriod";
 
-/// The labels of a pod's sandbox: the pod's own, and who it is.
+/// Returns the labels of a pod's sandbox: the pod's own labels and its identity.
 pub fn sandbox_labels(pod: &Pod) -> BTreeMap<String, String> {
     let mut labels = pod.metadata.labels.clone();
     labels.extend(identity(pod));
     labels
 }
 
-/// The labels of a container: who it is.
+/// Returns the labels of a container: its identity.
 pub fn container_labels(pod: &Pod, container: &Container) -> BTreeMap<String, String> {
     let mut labels: BTreeMap<_, _> = identity(pod).into();
     labels.insert(CONTAINER_NAME.to_owned(), container.name.clone());
     labels
 }
 
-/// The annotations of a container: what it takes to stop it properly when its manifest is gone.
+/// Returns the annotations of a container, with the data to stop it if its manifest is gone.
 pub fn container_annotations(
     pod: &Pod,
     container: &Container,
@@ -82,17 +82,17 @@ pub fn container_annotations(
     annotations
 }
 
-/// What a container's annotations tell of how to stop it.
+/// The data in a container's annotations for stopping it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StopRecord {
-    /// The grace period: the deletion's, or else the pod's.
+    /// The grace period of the deletion, else of the pod.
     pub grace: Option<Duration>,
-    /// The hook before the stop.
+    /// The preStop hook.
     pub pre_stop: Option<LifecycleHandler>,
 }
 
-/// Reads how to stop a container whose manifest is gone. What cannot be read is left out: the
-/// container is to be stopped all the same.
+/// Reads the data for stopping a container whose manifest is gone. Unreadable data is skipped,
+/// because the container must stop anyway.
 pub fn stop_record<'a>(get: impl Fn(&str) -> Option<&'a str>) -> StopRecord {
     let seconds = |key| get(key).and_then(|text| text.parse().ok());
     StopRecord {

@@ -1,28 +1,28 @@
-//! What a kubelet decides, each from plain data.
+//! The decisions of a kubelet, as functions of plain data.
 //!
-//! Nothing here talks to a runtime, a disk, a network or a clock: what is known is passed in, what
-//! follows is returned, so that every rule stands in a table of its tests. `clippy.toml` refuses
-//! the rest. What the rules say is carried out by `orlop-kuberuntime`.
+//! Nothing here uses a runtime, a disk, a network or a clock: the state is passed in, and the
+//! result is returned. Therefore each rule has a table of tests. `clippy.toml` forbids everything
+//! else. `orlop-kuberuntime` carries out the decisions.
 //!
-//! | module | what it decides | in the kubelet |
+//! | module | decision | in the kubelet |
 //! |---|---|---|
-//! | [`pod`] | nothing; the pod as it is wanted, under Kubernetes' names | `v1.Pod` |
-//! | [`status`] | nothing; the pod as the runtime reports it | `kubecontainer.PodStatus` |
-//! | [`sandbox_changed`] | whether the pod needs another sandbox | `PodSandboxChanged` |
-//! | [`actions`] | what to start, kill, resize and reset, and in which order | `computePodActions` |
-//! | [`restart`] | whether a container that ended is started again | `ShouldContainerBeRestarted` |
-//! | [`backoff`] | how long a failing container or pull waits | `doBackOff` |
-//! | [`termination`] | in which order containers stop, and with how much grace | `terminationOrdering` |
-//! | [`probe`] | what the results of a container's checks add up to | `prober.worker` |
-//! | [`phase`] | how far a pod has come | `getPhase` |
-//! | [`cri_config`] | what the runtime is told about a sandbox and a container | `generatePodSandboxConfig`, `generateContainerConfig` |
-//! | [`image`] | whether an image is pulled, and what a failure is called | `shouldPullImage` |
-//! | [`gc`] | which containers, sandboxes and images go | `containerGC`, `imageGCManager` |
-//! | [`labels`] | by what the kubelet finds its own, and stops it without a manifest | `newContainerLabels`, `newContainerAnnotations` |
-//! | [`log_path`] | where a container's log is | `BuildContainerLogsDirectory` |
+//! | [`pod`] | none; the pod specification, with the names of Kubernetes | `v1.Pod` |
+//! | [`status`] | none; the pod's status in the runtime | `kubecontainer.PodStatus` |
+//! | [`sandbox_changed`] | whether the pod needs a new sandbox | `PodSandboxChanged` |
+//! | [`actions`] | what to start, kill, resize and reset, in order | `computePodActions` |
+//! | [`restart`] | whether an exited container restarts | `ShouldContainerBeRestarted` |
+//! | [`backoff`] | the delay of a failing container or pull | `doBackOff` |
+//! | [`termination`] | the stop order of containers, and their grace periods | `terminationOrdering` |
+//! | [`probe`] | the verdict from the results of a container's checks | `prober.worker` |
+//! | [`phase`] | the pod's phase | `getPhase` |
+//! | [`cri_config`] | CRI configurations | `generatePodSandboxConfig`, `generateContainerConfig` |
+//! | [`image`] | whether an image is pulled, and why a pull failed | `shouldPullImage` |
+//! | [`gc`] | which containers, sandboxes and images are removed | `containerGC`, `imageGCManager` |
+//! | [`labels`] | labels and annotations | `newContainerLabels`, `newContainerAnnotations` |
+//! | [`log_path`] | the path of a container's log | `BuildContainerLogsDirectory` |
 //! | [`hash`] | whether a container's definition has changed | `HashContainer` |
-//! | [`waiting`] | nothing; why a container does not run | `v1.ContainerStateWaiting` |
-//! | [`userns`] | which ids a pod with users of its own has | `UsernsManager` |
+//! | [`waiting`] | none; why a container is waiting | `v1.ContainerStateWaiting` |
+//! | [`userns`] | the id range of a pod with its own user namespace | `UsernsManager` |
 
 pub mod actions;
 pub mod backoff;

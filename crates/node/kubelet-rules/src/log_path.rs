@@ -1,22 +1,22 @@
-//! Where a container's log is.
+//! Paths of container logs.
 
 use crate::pod::Pod;
 
-/// The longest name of a file.
+/// The length limit of a file name.
 const MAX_NAME: usize = 255;
 
-/// The name of a pod's directory of logs.
+/// Returns the name of a pod's log directory.
 pub fn pod_directory(pod: &Pod) -> String {
     let meta = &pod.metadata;
     format!("{}_{}_{}", meta.namespace, meta.name, meta.uid)
 }
 
-/// A container's log beneath its pod's directory.
+/// Returns the path of a container's log in its pod's directory.
 pub fn container_log(container: &str, restart_count: u32) -> String {
     format!("{container}/{restart_count}.log")
 }
 
-/// The name under which log collectors look for a container's log, cut to what a name may have.
+/// Returns the link name that log collectors expect, cut to the limit of a file name.
 pub fn symlink_name(pod: &Pod, container: &str, id: &str) -> String {
     const SUFFIX: &str = ".log";
     let meta = &pod.metadata;
@@ -29,8 +29,8 @@ pub fn symlink_name(pod: &Pod, container: &str, id: &str) -> String {
     stem + SUFFIX
 }
 
-/// The number for the next instance of a container: one more than the last known, or, if the
-/// runtime has forgotten it, one more than the logs tell of (`3.log`, `3.log.20300101-000000`).
+/// Returns the number of a container's next instance: one more than the last known. If the runtime
+/// has forgotten it, the logs determine it (`3.log`, `3.log.20300101-000000`).
 pub fn next_restart_count<'a>(
     last_known: Option<u32>,
     log_files: impl IntoIterator<Item = &'a str>,

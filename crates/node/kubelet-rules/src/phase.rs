@@ -1,45 +1,45 @@
-//! How far a pod has come, in one word.
+//! Pod phases.
 
 use std::collections::BTreeMap;
 
 use crate::pod::{Pod, RestartPolicy};
 use crate::restart::container_should_restart;
 
-/// How far a pod has come.
+/// The phase of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Not all of it has been started once.
+    /// Not all containers have been started.
     Pending,
-    /// All of it has been started, and some of it runs or will run again.
+    /// All containers have been started, and some run or will restart.
     Running,
-    /// All of it has ended well.
+    /// All containers have succeeded.
     Succeeded,
-    /// All of it has ended, some of it badly.
+    /// All containers have ended, and some have failed.
     Failed,
 }
 
-/// One container as a pod's status shows it.
+/// The state of a container in the pod's status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerView {
-    /// Not running, and about to; `last_exit` tells how it ended before.
+    /// Not running, but about to start.
     Waiting {
         /// The exit code of its last instance.
         last_exit: Option<i32>,
     },
-    /// At work.
+    /// Running.
     Running {
         /// Whether its startup probe has succeeded (or it has none).
         started: bool,
     },
-    /// At its end.
+    /// Ended.
     Terminated {
-        /// What it ended with.
+        /// Its exit code.
         exit_code: i32,
     },
 }
 
-/// Derives a pod's phase from its containers by name. `finished` says that the pod was decided to
-/// be over (evicted, past its deadline), whatever its restart policy.
+/// Derives a pod's phase from its containers by name. `finished` means that the pod was ended
+/// (evicted, past its deadline), whatever its restart policy.
 pub fn pod_phase(pod: &Pod, views: &BTreeMap<String, ContainerView>, finished: bool) -> PodPhase {
     let regular = Tally::of(pod, views);
     match initialization(pod, views, &regular) {
@@ -85,13 +85,14 @@ fn initialization(
     for container in &pod.spec.init_containers {
         let view = views.get(&container.name).copied();
         if container.is_sidecar() {
-            // Once regular containers have begun, a sidecar that restarts is not initialization.
+            // After the regular containers have started, a restarting sidecar does not count as
+            // initialization.
             let up = matches!(view, Some(ContainerView::Running { started: true }));
             pending |= !up && !begun;
             continue;
         }
         match view {
-            // Cleaned away since; without it no regular container would have begun.
+            // It was removed since; otherwise no regular container would have started.
             None if begun => {}
             None
             | Some(ContainerView::Running { .. } | ContainerView::Waiting { last_exit: None }) => {

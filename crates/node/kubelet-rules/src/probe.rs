@@ -1,4 +1,4 @@
-//! What the results of a container's checks add up to.
+//! Turns the results of a container's checks into probe verdicts.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use crate::Timestamp;
 use crate::actions::ProbeResult;
 use crate::pod::{Probe, RestartPolicy};
 
-/// What a probe is for.
+/// The kind of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeKind {
-    /// Whether the container still works.
+    /// Checks whether the container still works.
     Liveness,
-    /// Whether it can be talked to.
+    /// Checks whether the container is ready for traffic.
     Readiness,
-    /// Whether it has come up.
+    /// Checks whether the container has started.
     Startup,
 }
 
 impl ProbeKind {
-    /// What holds before the first verdict.
+    /// Returns the result before the first verdict.
     pub fn initial(self) -> ProbeResult {
         match self {
             Self::Liveness => ProbeResult::Success,
@@ -28,7 +28,7 @@ impl ProbeKind {
     }
 }
 
-/// One probe of one container, over all instances of the container.
+/// A probe of one container, across its instances.
 ///
 /// ```text
 ///            new id            verdict: liveness failed,
@@ -44,20 +44,20 @@ pub struct ProbeWorker {
     run: u32,
 }
 
-/// What is known of the container when a check is due.
+/// The state of the container when a check is due.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
-    /// The newest instance, if there is one.
+    /// The id of the newest instance, if there is one.
     pub container_id: Option<String>,
-    /// When it was started, if it runs.
+    /// When it started, if it is running.
     pub running_since: Option<Timestamp>,
     /// Whether it has ended.
     pub terminated: bool,
     /// Whether its startup probe has succeeded (or it has none).
     pub started: bool,
-    /// Whether the pod has come to its end.
+    /// Whether the pod has ended.
     pub pod_finished: bool,
-    /// Whether the pod has been told to go.
+    /// Whether the pod is being deleted.
     pub pod_deleted: bool,
     /// The pod's restart policy.
     pub restart_policy: RestartPolicy,
@@ -66,16 +66,16 @@ pub struct Seen {
 /// What to do when a check is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
-    /// Make the check and report it with [`ProbeWorker::record`].
+    /// Run the check and report it with [`ProbeWorker::record`].
     Check,
-    /// Nothing this time.
+    /// Do nothing this time.
     Wait,
-    /// Nothing ever again.
+    /// End the probe.
     Stop,
 }
 
 impl ProbeWorker {
-    /// A probe that has not seen its container yet.
+    /// Creates a probe whose container does not exist yet.
     pub fn new(kind: ProbeKind, probe: Probe) -> Self {
         Self {
             kind,
@@ -87,7 +87,8 @@ impl ProbeWorker {
         }
     }
 
-    /// A check is due. Next to what to do comes a result to publish for the container at hand.
+    /// Decides what to do when a check is due; also returns a result to publish for the current
+    /// container.
     pub fn due(&mut self, seen: &Seen, now: Timestamp) -> (Due, Option<ProbeResult>) {
         if seen.pod_finished {
             return (Due::Stop, None);
@@ -112,7 +113,7 @@ impl ProbeWorker {
             return (due, Some(ProbeResult::Failure));
         };
         if seen.pod_deleted && self.kind != ProbeKind::Readiness {
-            // A pod on its way out is not to be killed for failing.
+            // A terminating pod must not be killed for a failed probe.
             return (Due::Stop, Some(ProbeResult::Success));
         }
         let delay = Duration::from_secs(u64::from(self.probe.initial_delay_seconds));
@@ -123,8 +124,8 @@ impl ProbeWorker {
         (Due::Check, publish)
     }
 
-    /// A check was made; returns the verdict to publish once enough in a row agree. A check that
-    /// could not be made at all is not recorded.
+    /// Records a check; returns the verdict to publish once enough consecutive results agree. A
+    /// check that could not run is not recorded.
     pub fn record(&mut self, result: ProbeResult) -> Option<ProbeResult> {
         if self.last == Some(result) {
             self.run = self.run.saturating_add(1);

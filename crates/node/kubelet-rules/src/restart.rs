@@ -1,4 +1,4 @@
-//! Whether a container that ended is started again: the kubelet's `ShouldContainerBeRestarted`.
+//! Decides whether a container restarts: the kubelet's `ShouldContainerBeRestarted`.
 
 use crate::pod::{
     Container, ContainerRestartPolicy, ExitCodeOperator, Pod, RestartPolicy, RestartRule,
@@ -6,7 +6,7 @@ use crate::pod::{
 };
 use crate::status::{ContainerState, PodStatus};
 
-/// Whether a container that is not running is to be started, from its newest instance.
+/// Whether a container that is not running should start, from its newest instance.
 pub fn should_be_started(container: &Container, pod: &Pod, status: &PodStatus) -> bool {
     if pod.is_being_deleted() {
         return false;
@@ -23,8 +23,8 @@ pub fn should_be_started(container: &Container, pod: &Pod, status: &PodStatus) -
     }
 }
 
-/// Whether a container that ended with `exit_code` is started again: the first of its rules that
-/// matches says yes, then its own policy decides, then the pod's.
+/// Whether a container that ended with `exit_code` restarts: if one of its rules matches, it does;
+/// otherwise its own policy decides, then the pod's.
 pub fn container_should_restart(
     container: &Container,
     pod_policy: RestartPolicy,
@@ -40,8 +40,8 @@ pub fn container_should_restart(
     }
 }
 
-/// The first rule of the container that an exit code matches. A container without a policy of its
-/// own has no rules.
+/// Returns the first rule that matches an exit code. A container without its own policy has no
+/// rules.
 pub fn matching_rule(container: &Container, exit_code: i32) -> Option<RestartRuleAction> {
     container.restart_policy?;
     container
@@ -51,13 +51,12 @@ pub fn matching_rule(container: &Container, exit_code: i32) -> Option<RestartRul
         .map(|rule| rule.action)
 }
 
-/// Whether a failed probe starts the container again. There is no exit code yet, so that rules
-/// have no say.
+/// Whether a failed probe restarts the container. There is no exit code yet, so rules do not apply.
 pub fn restarts_after_probe(container: &Container, pod_policy: RestartPolicy) -> bool {
     effective_policy(container, pod_policy) != RestartPolicy::Never
 }
 
-/// The container's own policy, or else the pod's.
+/// Returns the container's own policy, or the pod's.
 pub fn effective_policy(container: &Container, pod_policy: RestartPolicy) -> RestartPolicy {
     match container.restart_policy {
         Some(ContainerRestartPolicy::Always) => RestartPolicy::Always,
@@ -101,7 +100,7 @@ mod tests {
             (Some("Never"), rule_42, Always, 41, false),
             (Some("Never"), not_in, Never, 2, true),
             (Some("Never"), not_in, Never, 1, false),
-            // Rules go with a policy of the container's own.
+            // Rules need a policy of the container.
             (None, rule_42, Never, 42, false),
         ] {
             let own_json = own.map_or(String::new(), |p| format!(r#","restartPolicy":"{p}""#));

@@ -1,20 +1,20 @@
-//! Whether a pod needs another sandbox.
+//! Decides whether a pod needs a new sandbox.
 
 use crate::pod::Pod;
 use crate::status::PodStatus;
 
-/// What is to be done about a pod's sandbox.
+/// The decision about a pod's sandbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxChange {
     /// Whether a new one is needed.
     pub create: bool,
-    /// The number of the one to use or make.
+    /// The attempt number of the sandbox to use or create.
     pub attempt: u32,
-    /// The id of the newest one there is, if it counts.
+    /// The id of the newest sandbox, if it is relevant.
     pub id: Option<String>,
 }
 
-/// Compares the newest sandbox with what the pod asks for.
+/// Compares the newest sandbox with the pod's specification.
 pub fn pod_sandbox_changed(pod: &Pod, status: &PodStatus) -> SandboxChange {
     let Some(newest) = status.sandboxes().first() else {
         return SandboxChange {

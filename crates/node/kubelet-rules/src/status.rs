@@ -1,4 +1,4 @@
-//! The pod as the runtime reports it.
+//! The status of a pod in the runtime.
 
 use std::cmp::Reverse;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use orlop_cri_api::v1;
 use crate::Timestamp;
 use crate::hash::ContainerHash;
 
-/// Everything the runtime knows of one pod.
+/// The status of a pod in the runtime.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodStatus {
     sandboxes: Vec<SandboxStatus>,
@@ -16,7 +16,7 @@ pub struct PodStatus {
 }
 
 impl PodStatus {
-    /// Puts both lists into the order the decisions rely on: the newest first.
+    /// Sorts both lists as the rules require: the newest first.
     pub fn new(mut sandboxes: Vec<SandboxStatus>, mut containers: Vec<ContainerStatus>) -> Self {
         sandboxes.sort_by(|a, b| {
             (Reverse(a.attempt), Reverse(a.created_at), &a.id).cmp(&(
@@ -33,36 +33,36 @@ impl PodStatus {
         }
     }
 
-    /// The pod's sandboxes, the newest first.
+    /// Returns the pod's sandboxes, the newest first.
     pub fn sandboxes(&self) -> &[SandboxStatus] {
         &self.sandboxes
     }
 
-    /// All instances of all containers, the newest first.
+    /// Returns all instances of all containers, the newest first.
     pub fn containers(&self) -> &[ContainerStatus] {
         &self.containers
     }
 
-    /// The newest instance of a container.
+    /// Returns the newest instance of a container.
     pub fn newest(&self, name: &str) -> Option<&ContainerStatus> {
         self.containers.iter().find(|c| c.name == name)
     }
 
-    /// Leaves out what was made and never started.
+    /// Removes containers that were created but never started.
     pub fn forget_unstarted(&mut self) {
         let started = |c: &ContainerStatus| c.state != ContainerState::Created;
         self.containers.retain(started);
     }
 
-    /// The newest instance of a container that has ended.
+    /// Returns the newest exited instance of a container.
     pub fn newest_exited(&self, name: &str) -> Option<&ContainerStatus> {
         self.containers
             .iter()
             .find(|c| c.name == name && c.state == ContainerState::Exited)
     }
 
-    /// The pod's addresses: those of the newest sandbox, if it is ready and they can be read.
-    /// One that cannot makes all of them unknown. A pod on the node's network has the node's.
+    /// Returns the addresses of the newest sandbox, if it is ready. If one cannot be parsed, none
+    /// is returned. A host network pod has the node's addresses instead.
     pub fn pod_ips(&self) -> Vec<IpAddr> {
         let Some(newest) = self.sandboxes.first().filter(|s| s.ready) else {
             return Vec::new();
@@ -78,20 +78,20 @@ impl PodStatus {
     }
 }
 
-/// One sandbox of a pod.
+/// A sandbox of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SandboxStatus {
-    /// The runtime's name for it.
+    /// The runtime's id.
     pub id: String,
-    /// Which sandbox of the pod it is, from 0.
+    /// The attempt number of the sandbox, from 0.
     pub attempt: u32,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Whether it works.
+    /// Whether it is ready.
     pub ready: bool,
     /// Whether it uses the node's network.
     pub host_network: bool,
-    /// Its addresses, the primary one first; `None` if the runtime says nothing of a network.
+    /// Its addresses, the primary one first; `None` if the runtime reports no network.
     pub ips: Option<Vec<String>>,
 }
 
@@ -125,16 +125,16 @@ impl From<&v1::PodSandboxStatus> for SandboxStatus {
     }
 }
 
-/// What a container is doing.
+/// The state of a container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContainerState {
-    /// Made, never started.
+    /// Created, never started.
     Created,
-    /// At work.
+    /// Running.
     Running,
-    /// At its end.
+    /// Exited.
     Exited,
-    /// The runtime cannot tell.
+    /// The runtime does not know the state.
     #[default]
     Unknown,
 }
@@ -150,44 +150,44 @@ impl From<v1::ContainerState> for ContainerState {
     }
 }
 
-/// One instance of a container.
+/// An instance of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContainerStatus {
-    /// The runtime's name for it.
+    /// The runtime's id.
     pub id: String,
     /// The container's name in the pod.
     pub name: String,
-    /// What it is doing.
+    /// Its state.
     pub state: ContainerState,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// When it was started; only if it was.
+    /// When it started, if it has.
     pub started_at: Option<Timestamp>,
-    /// When it ended; only if it did.
+    /// When it ended, if it has.
     pub finished_at: Option<Timestamp>,
-    /// What it ended with; 0 until then.
+    /// Its exit code; 0 until it ends.
     pub exit_code: i32,
-    /// The runtime's word for how it ended, as `OOMKilled`.
+    /// The runtime's reason for its end, such as `OOMKilled`.
     pub reason: String,
-    /// The runtime's sentence about it.
+    /// The runtime's message about it.
     pub message: String,
-    /// The image's id, or its reference where a runtime knows no id.
+    /// The image's id, or its reference if the runtime reports no id.
     pub image_id: String,
-    /// Which instance of the container it is, from 0.
+    /// Its restart count, from 0.
     pub restart_count: u32,
-    /// The definition it was made from; `None` if its annotation is missing or unreadable.
+    /// The hash of its definition; `None` if the annotation is missing or unreadable.
     pub hash: Option<ContainerHash>,
-    /// Its log on the node.
+    /// The path of its log on the node.
     pub log_path: String,
 }
 
 impl ContainerStatus {
-    /// Whether the container ended well.
+    /// Whether the container ended with exit code 0.
     pub fn succeeded(&self) -> bool {
         self.state == ContainerState::Exited && self.exit_code == 0
     }
 
-    /// Whether an init container failed, in as far as anyone can tell.
+    /// Whether an init container has failed; an unknown state counts as failed.
     pub fn init_failed(&self) -> bool {
         match self.state {
             ContainerState::Unknown => true,

@@ -1,11 +1,11 @@
-//! Rows for the tests' tables.
+//! Test data for the tables of rules.
 
 use crate::Timestamp;
 use crate::hash::ContainerHash;
 use crate::pod::Container;
 use crate::status::{ContainerState, ContainerStatus, SandboxStatus};
 
-/// A container whose image is named after it.
+/// Creates a container whose image has its name.
 pub(crate) fn container(name: &str) -> Container {
     Container {
         name: name.to_owned(),
@@ -14,7 +14,7 @@ pub(crate) fn container(name: &str) -> Container {
     }
 }
 
-/// An instance `<name>-id` of [`container`] in some state.
+/// Creates an instance `<name>-id` of [`container`] in this state.
 pub(crate) fn in_state(name: &str, state: ContainerState) -> ContainerStatus {
     ContainerStatus {
         id: format!("{name}-id"),
@@ -26,7 +26,7 @@ pub(crate) fn in_state(name: &str, state: ContainerState) -> ContainerStatus {
     }
 }
 
-/// An instance that ended.
+/// Creates an exited instance.
 pub(crate) fn exited(name: &str, exit_code: i32) -> ContainerStatus {
     ContainerStatus {
         exit_code,
@@ -35,7 +35,7 @@ pub(crate) fn exited(name: &str, exit_code: i32) -> ContainerStatus {
     }
 }
 
-/// A sandbox that works.
+/// Creates a ready sandbox.
 pub(crate) fn ready_sandbox() -> SandboxStatus {
     SandboxStatus {
         id: "sandbox".to_owned(),

@@ -1,24 +1,24 @@
-//! In which order a pod's containers stop, and how long each may take.
+//! The stop order of a pod's containers, and their grace periods.
 
 use std::time::Duration;
 
 use crate::actions::KillReason;
 use crate::pod::{Container, Pod};
 
-/// What a container has at the least, even when hooks have used up its time.
+/// The shortest grace period, even if hooks have used up the time.
 pub const MINIMUM_GRACE: Duration = Duration::from_secs(2);
 
-/// One container to stop, and whom it waits for.
+/// A container to stop, and those it waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Turn {
     /// The container's name.
     pub name: String,
-    /// The containers that must have ended before, or its own grace have run out.
+    /// The containers that it waits for, until they have ended or its grace period expires.
     pub waits_for: Vec<String>,
 }
 
-/// The order of stopping: all at once, save that a sidecar waits for the regular containers and
-/// for the next sidecar, so that sidecars go in the reverse of the order in which they came.
+/// Returns the stop order. All containers stop at once, except sidecars: each waits for the regular
+/// containers and the next sidecar. Sidecars therefore stop in reverse start order.
 pub fn termination_order<'a>(pod: &Pod, running: impl IntoIterator<Item = &'a str>) -> Vec<Turn> {
     let running: Vec<&str> = running.into_iter().collect();
     let regular: Vec<&str> = pod
@@ -55,8 +55,8 @@ pub fn termination_order<'a>(pod: &Pod, running: impl IntoIterator<Item = &'a st
         .collect()
 }
 
-/// How long a container may take from the first hook to its end. `forced` is an order from above,
-/// as a hard eviction gives it.
+/// Returns the grace period of a container, including its hook. `forced` overrides it, for example
+/// in a hard eviction.
 pub fn grace_period(
     pod: &Pod,
     container: Option<&Container>,
@@ -85,8 +85,8 @@ pub fn grace_period(
     )
 }
 
-/// What is left for the runtime's StopContainer after the preStop hook and the wait for other
-/// containers, in whole seconds.
+/// Returns the rest of the grace period for StopContainer, after the preStop hook and the wait for
+/// other containers, in whole seconds.
 pub fn remaining_grace(grace: Duration, hook: Duration, wait: Duration) -> Duration {
     let used = Duration::from_secs(hook.as_secs().saturating_add(wait.as_secs()));
     grace.saturating_sub(used).max(MINIMUM_GRACE)
@@ -117,7 +117,7 @@ mod tests {
                     vec!["a", "b"],
                 ],
             ),
-            // What does not run is waited for by nobody.
+            // No container waits for one that is not running.
             (
                 vec!["b", "s1", "s3"],
                 vec![vec![], vec!["b", "s3"], vec!["b"]],

@@ -1,22 +1,22 @@
-//! Ranges of ids of the node, and which pod has which.
+//! Allocation of id ranges to pods with their own user namespace.
 
 use std::collections::BTreeMap;
 
 use orlop_cri_api::v1;
 
-/// A kubelet's ranges are multiples of this many ids: what a usual system has for one user.
+/// A kubelet's ranges are multiples of this number of ids, the usual size for one user.
 const UNIT: u32 = 65536;
 
-/// Ids of the node.
+/// A range of ids of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdRange {
     /// The first id.
     pub first: u32,
-    /// How many there are.
+    /// The number of ids.
     pub length: u32,
 }
 
-/// The node's ids, cut into ranges of one size, and who has which.
+/// The node's ids in ranges of equal size, and their pods.
 #[derive(Debug)]
 pub struct Ranges {
     first: u32,
@@ -26,7 +26,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Cuts the node's ids, if they are enough for so many pods.
+    /// Divides the node's ids; fails if there are too few for `max_pods`.
     pub fn new(ids: IdRange, per_pod: u32, max_pods: u32) -> Result<Self, String> {
         let IdRange { first, length } = ids;
         if per_pod < UNIT || !per_pod.is_multiple_of(UNIT) {
@@ -64,18 +64,18 @@ impl Ranges {
         })
     }
 
-    /// How many ranges there are.
+    /// Returns the number of ranges.
     pub fn count(&self) -> u32 {
         self.count
     }
 
-    /// How many are in use.
+    /// Returns the number of ranges in use.
     pub fn used(&self) -> usize {
         self.by_pod.len()
     }
 
-    /// Gives a pod a free range, the first one from somewhere on: what was another pod's a moment
-    /// ago is not given out next.
+    /// Allocates a free range to a pod, the first one from index `from` on. A varying `from` avoids
+    /// the immediate reuse of another pod's range.
     pub fn give(&mut self, uid: &str, from: u32) -> Option<IdRange> {
         let from = from.checked_rem(self.count)?;
         let index = (from..self.count)
@@ -85,7 +85,7 @@ impl Ranges {
         Some(self.range(index))
     }
 
-    /// Notes that a pod has a range.
+    /// Records that a pod has a range.
     pub fn take(&mut self, uid: &str, range: IdRange) -> Result<(), String> {
         if range.length != self.per_pod {
             return Err(format!(
@@ -119,7 +119,7 @@ impl Ranges {
         }
     }
 
-    /// Notes that a pod has none any more.
+    /// Releases the range of a pod.
     pub fn release(&mut self, uid: &str) {
         self.by_pod.remove(uid);
     }
@@ -136,7 +136,7 @@ impl Ranges {
     }
 }
 
-/// What the runtime is told of a range; of none, that the pod is in the node's user namespace.
+/// Returns the user namespace options for the runtime; `None` means the node's user namespace.
 pub fn options(range: Option<IdRange>) -> v1::UserNamespace {
     let Some(range) = range else {
         return v1::UserNamespace {

@@ -1,14 +1,14 @@
-//! Why a container does not run.
+//! Why a container is waiting.
 
 use std::fmt;
 
-/// The reason that a waiting container shows, which Kubernetes calls by the same word.
+/// The reason that a waiting container shows, named as in Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are Kubernetes'")]
 pub enum WaitingReason {
-    /// Nothing keeps it: its turn has not come.
+    /// Nothing blocks it: its start is pending.
     ContainerCreating,
-    /// The init containers come first.
+    /// The init containers are not complete.
     PodInitializing,
     InvalidImageName,
     ImageInspectError,
@@ -25,7 +25,7 @@ pub enum WaitingReason {
 }
 
 impl WaitingReason {
-    /// The word for it.
+    /// Returns the reason as text.
     pub const fn word(self) -> &'static str {
         match self {
             Self::ContainerCreating => "ContainerCreating",

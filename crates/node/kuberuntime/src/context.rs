@@ -1,4 +1,4 @@
-//! What the workers of all pods share.
+//! State that the workers of all pods share.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -28,14 +28,14 @@ use crate::options::Options;
 use crate::runtime_state::{Handler, RuntimeState, VERSION};
 use crate::userns::UserNamespaces;
 
-/// For how long a runtime may be silent before the node is unwell (`maxWaitForContainerRuntime`).
+/// How long the runtime may not answer before the node is unhealthy (`maxWaitForContainerRuntime`).
 const RUNTIME_SILENCE: Duration = Duration::from_secs(30);
-/// For how long nobody may have listed all pods; longer than between two lists with events.
+/// How long the list of all pods may be outdated; longer than the relist period with events.
 const RELIST_SILENCE: Duration = Duration::from_mins(10);
 
 pub(crate) type Workers = BTreeMap<String, Arc<Mailbox>>;
 
-/// What all parts of a manager share.
+/// State that all parts of a manager share.
 pub(crate) struct Context {
     pub(crate) options: Options,
     pub(crate) runtime: RuntimeClient,
@@ -52,13 +52,13 @@ pub(crate) struct Context {
     /// The node's memory in bytes.
     pub(crate) memory: u64,
     pub(crate) swap: SwapFacts,
-    /// The node's sizes of huge pages, as the kernel writes them.
+    /// The huge page sizes of the node, as the kernel writes them.
     pub(crate) hugepage_sizes: Vec<String>,
-    /// Told whenever a pod is gone: another of its name may be waiting for that.
+    /// Notified when a pod is gone: a pod of the same name may wait for that.
     pub(crate) pod_gone: Notify,
-    /// Told when the runtime's state is worth asking for.
+    /// Notified to request the runtime's state at once.
     pub(crate) runtime_asked: Notify,
-    /// Told when something runs that no worker knows.
+    /// Changed when something runs that belongs to no worker.
     pub(crate) strangers: watch::Sender<u64>,
     pub(crate) tasks: TaskTracker,
     pub(crate) stop: CancellationToken,
@@ -71,7 +71,7 @@ pub(crate) struct Context {
 
 struct State {
     runtime: RuntimeState,
-    /// That the runtime speaks another version of the interface by now.
+    /// The error message if the runtime now speaks another version of the interface.
     stranger: Option<String>,
     answered: Instant,
     relisted: Instant,
@@ -86,7 +86,7 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// What a context is made from.
+/// The parts that a context is built from.
 pub(crate) struct Parts {
     pub(crate) options: Options,
     pub(crate) runtime: RuntimeClient,
@@ -159,7 +159,7 @@ impl Context {
     }
 
     pub(crate) fn tell(&self, change: Change) {
-        // Nobody may be watching.
+        // Sending fails if there is no watcher.
         let _ = self.changes.send(change);
     }
 
@@ -182,12 +182,12 @@ impl Context {
         self.tell(Change::Event(Arc::new(event)));
     }
 
-    /// The directory with a pod's logs.
+    /// Returns the log directory of a pod.
     pub(crate) fn pod_logs(&self, pod: &Pod) -> PathBuf {
         self.options.pod_logs_dir.join(pod_directory(pod))
     }
 
-    /// Whether another pod has this one's name, and is on its way out.
+    /// Whether another pod of the same name is being terminated.
     pub(crate) fn has_leaving_namesake(&self, own: &Arc<Mailbox>) -> bool {
         let name = own.full_name();
         self.with_workers(|workers| {
@@ -208,7 +208,7 @@ impl Context {
         self.strangers.send_modify(|n| *n += 1);
     }
 
-    /// Something of a pod was seen that no worker knows.
+    /// Notes a pod that has containers or a sandbox but no worker.
     pub(crate) fn stranger(&self, uid: &str) {
         let mut state = self.state();
         if state.strangers.len() > 4096 {
@@ -224,7 +224,7 @@ impl Context {
         self.state().runtime.clone()
     }
 
-    /// What the runtime says that it is: it may have been replaced.
+    /// Stores the runtime's version, which changes if the runtime is replaced.
     pub(crate) fn note_version(&self, answer: v1::VersionResponse) {
         let mut state = self.state();
         let known = &state.runtime;
@@ -250,14 +250,14 @@ impl Context {
         self.state().runtime.network_error.clone()
     }
 
-    /// What a handler can do; an empty name means the runtime's own choice.
+    /// Finds a handler of the runtime; an empty name means the default handler.
     pub(crate) fn handler(&self, name: &str) -> Option<Handler> {
         let state = self.state();
         let mut handlers = state.runtime.handlers.iter();
         handlers.find(|handler| handler.name == name).cloned()
     }
 
-    /// The runtime has said how it is.
+    /// Stores the state that the runtime reported.
     pub(crate) fn note_runtime(&self, mut fresh: RuntimeState) {
         let mut state = self.state();
         if state.stranger.is_some() {
@@ -285,7 +285,7 @@ impl Context {
         }
     }
 
-    /// The runtime did not answer, or badly.
+    /// Notes that the runtime did not answer, or answered with an error.
     pub(crate) fn runtime_trouble(&self, error: &ClientError) {
         tracing::debug!(%error, "a call to the runtime failed");
         let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Why a manager does not start, or refuses.
+//! Errors of the manager's start and of requests.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,38 +6,38 @@ use std::path::PathBuf;
 use orlop_cri_api::client::ClientError;
 use thiserror::Error;
 
-/// Why a manager does not start.
+/// Why the manager does not start.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The runtime does not answer, or not as it must.
+    /// The runtime does not answer, or its answer is invalid.
     #[error("cannot get the version of the runtime: {0}")]
     Runtime(#[source] ClientError),
     /// The image service does not answer.
     #[error("cannot get the file system of the image service: {0}")]
     Images(#[source] ClientError),
-    /// The runtime speaks another version of the interface.
+    /// The runtime speaks another version of the CRI.
     #[error("the runtime reports version {0:?} of the runtime API; only 0.1.0 is supported")]
     Version(String),
-    /// A directory cannot be made or read.
+    /// A directory cannot be created or read.
     #[error("cannot read or create {}: {source}", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// A setting cannot be.
+    /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
 }
 
-/// Why a question about a pod has no answer.
+/// Why a request about a pod fails.
 #[derive(Debug, Error)]
 pub enum RequestError {
-    /// Nobody knows the pod.
+    /// The pod is unknown.
     #[error("pod {0:?} is not on this node")]
     NoPod(String),
-    /// The pod has no such container, or it has never been made.
+    /// The pod has no such container, or it was never created.
     #[error("container {container:?} is not in pod {pod:?}, or has not been created yet")]
     NoContainer {
         /// The pod.
@@ -45,7 +45,7 @@ pub enum RequestError {
         /// The container.
         container: String,
     },
-    /// The container does not run.
+    /// The container is not running.
     #[error("container {container:?} of pod {pod:?} is not running")]
     NotRunning {
         /// The pod.
@@ -53,18 +53,18 @@ pub enum RequestError {
         /// The container.
         container: String,
     },
-    /// The runtime said no.
+    /// The runtime returned an error.
     #[error(transparent)]
     Runtime(#[from] ClientError),
-    /// As many logs are read as may be.
+    /// The limit of concurrent log reads is reached.
     #[error(
         "the limit of concurrent log reads is reached ({of_pod} per pod, {of_node} in total); try \
          again later"
     )]
     Crowded {
-        /// Of one pod.
+        /// The limit per pod.
         of_pod: usize,
-        /// Of all.
+        /// The limit in total.
         of_node: usize,
     },
     /// A log cannot be read.
@@ -72,7 +72,7 @@ pub enum RequestError {
     Log {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

@@ -1,67 +1,68 @@
-//! What watchers are told.
+//! Changes and events that watchers receive.
 
 use std::sync::Arc;
 
 use orlop_kubelet_rules::Timestamp;
 use tokio::sync::broadcast;
 
-/// How many changes may wait for a slow watcher; one that falls further behind is told so.
+/// How many changes are queued for a slow watcher; a watcher that falls further behind is told how
+/// many it missed.
 pub(crate) const BACKLOG: usize = 1024;
 
-/// Something that watchers are told.
+/// A change that watchers receive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A pod's view is another one: ask [`crate::manager::Manager::pod`].
+    /// A pod's view has changed: get it with [`crate::manager::Manager::pod`].
     Pod {
-        /// The pod.
+        /// The pod's uid.
         uid: String,
     },
-    /// A pod is gone with all that was of it.
+    /// A pod and everything that belonged to it is gone.
     Gone {
-        /// The pod.
+        /// The pod's uid.
         uid: String,
     },
-    /// Something happened to a pod, in the kubelet's words.
+    /// An event of a pod, with the kubelet's reason and message.
     Event(Arc<Event>),
 }
 
-/// What happened, as a `v1.Event` tells it.
+/// An event with the fields of a `v1.Event`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Event {
-    /// When.
+    /// When it happened.
     pub time: Timestamp,
-    /// Whether it is bad news.
+    /// Normal or a warning.
     pub severity: Severity,
-    /// The kubelet's word: `Pulling`, `Started`, `BackOff` …
+    /// The kubelet's reason: `Pulling`, `Started`, `BackOff` …
     pub reason: &'static str,
-    /// The sentence.
+    /// The message for people.
     pub message: String,
     /// The pod's uid.
     pub uid: String,
-    /// Its namespace.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The pod's name.
     pub name: String,
-    /// The container that it is about, if it is about one.
+    /// The container that the event is about, if any.
     pub container: Option<String>,
 }
 
-/// Whether an event is bad news.
+/// The type of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// As it should be.
+    /// Nothing is wrong.
     Normal,
     /// Something is wrong.
     Warning,
 }
 
-/// A watcher's end. Dropping it ends the watch.
+/// The receiving side of a watch. Dropping it ends the watch.
 #[derive(Debug)]
 pub struct Watch(pub(crate) broadcast::Receiver<Change>);
 
 impl Watch {
-    /// The next change; `None` when the manager has ended. A watcher that was too slow gets
-    /// `Some(Err(missed))` once and goes on from there.
+    /// Waits for the next change; `None` when the manager has ended. A watcher that is too slow
+    /// gets `Some(Err(missed))` once and then continues.
     pub async fn next(&mut self) -> Option<Result<Change, u64>> {
         match self.0.recv().await {
             Ok(change) => Some(Ok(change)),

@@ -1,4 +1,4 @@
-//! What containers do after their start and before their stop.
+//! Lifecycle hooks: postStart and preStop.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::context::Context;
 use crate::event::Severity;
 use crate::prober::{HttpError, HttpTarget, get, http_target};
 
-/// The container that a hook is of.
+/// The container that a hook belongs to.
 pub(crate) struct HookSite<'a> {
     pub(crate) container_id: &'a str,
     pub(crate) container: &'a Container,
     pub(crate) pod_ip: Option<IpAddr>,
-    /// Whom to tell what the pod's owner should know.
+    /// Emits events for the pod's owner.
     pub(crate) tell: &'a (dyn Fn(Severity, &'static str, String) + Send + Sync),
 }
 
-/// Runs a hook. A command has no limit of its own; `limit` is for the runtime, which kills the
-/// command then.
+/// Runs a hook. `limit` is the timeout of a command: the runtime then kills it. Zero means no
+/// timeout.
 pub(crate) async fn run_hook(
     ctx: &Context,
     hook: &LifecycleHandler,
@@ -53,7 +53,8 @@ pub(crate) async fn run_hook(
     Err("the hook has no exec, httpGet or sleep action".to_owned())
 }
 
-/// Old manifests say HTTPS where HTTP is spoken.
+/// Sends an HTTP request. If HTTPS fails against an HTTP server, it retries with HTTP, for old
+/// manifests.
 async fn ask(ctx: &Context, mut target: HttpTarget, site: &HookSite<'_>) -> Result<(), String> {
     const LIMIT: Duration = Duration::from_mins(1);
     let answer = match get(target.clone(), LIMIT).await {
@@ -75,6 +76,6 @@ async fn ask(ctx: &Context, mut target: HttpTarget, site: &HookSite<'_>) -> Resu
         }
         done => done,
     };
-    // Any answer will do: the kubelet has never looked at a hook's status.
+    // Any answer is a success: the kubelet ignores the status of a hook.
     answer.map(drop).map_err(|error| error.to_string())
 }

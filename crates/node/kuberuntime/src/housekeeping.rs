@@ -1,5 +1,5 @@
-//! What is done from time to time: asking how the runtime is, ending what is nobody's, removing
-//! what is dead, rotating logs; of the kubelet `HandlePodCleanups`, `GarbageCollect` and the log manager.
+//! Periodic work: checking the runtime, stopping orphaned pods, removing dead containers and
+//! rotating logs; the kubelet's `HandlePodCleanups`, `GarbageCollect` and log manager.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,13 +24,13 @@ use crate::logs::{RotateTarget, rotate};
 use crate::pod_worker::{Victim, kill_all, stop_sandboxes};
 use crate::runtime_state::{Handler, RuntimeState};
 
-/// How often the runtime is asked how it is, while it is well and while it is not.
+/// How often to check the runtime, while it is ready and while it is not.
 const WELL: Duration = Duration::from_secs(30);
 const UNWELL: Duration = Duration::from_secs(5);
-/// For how long what the runtime said of its version counts.
+/// How long the runtime's version stays valid before it is requested again.
 const VERSION_LASTS: Duration = Duration::from_mins(1);
 
-/// Asks the runtime how it is.
+/// Requests the runtime's state periodically.
 pub(crate) async fn watch_runtime(ctx: Arc<Context>) {
     let mut told = Instant::now();
     loop {
@@ -50,7 +50,7 @@ pub(crate) async fn watch_runtime(ctx: Arc<Context>) {
     }
 }
 
-/// Asks once, and notes the answer.
+/// Requests the runtime's state once and stores it.
 pub(crate) async fn ask_runtime(ctx: &Context) {
     let answer = match ctx.runtime.status(false).await {
         Ok(answer) => answer,
@@ -88,7 +88,7 @@ pub(crate) async fn ask_runtime(ctx: &Context) {
     });
 }
 
-/// Ends pods that nobody wants, and removes what is dead.
+/// Stops orphaned pods and removes dead containers and sandboxes, periodically.
 pub(crate) async fn collect(ctx: Arc<Context>) {
     let mut strangers_at_once = ctx.strangers.subscribe();
     loop {
@@ -98,13 +98,13 @@ pub(crate) async fn collect(ctx: Arc<Context>) {
         strangers_at_once.borrow_and_update();
         tokio::select! {
             () = tokio::time::sleep(ctx.options.container_gc_period) => {}
-            // A moment for its other events, and for its manifest to be read.
+            // Wait for the pod's other events, and for its manifest to be read.
             _ = strangers_at_once.changed() => tokio::time::sleep(Duration::from_secs(1)).await,
         }
     }
 }
 
-/// One round.
+/// Runs one round of garbage collection.
 pub(crate) async fn collect_once(ctx: &Arc<Context>) -> Result<(), ClientError> {
     let ready = ctx.sources_are_ready();
     let sandboxes = ctx.runtime.list_pod_sandbox(None).await?;
@@ -126,7 +126,8 @@ fn uid(labels: &std::collections::HashMap<String, String>) -> Option<&String> {
     labels.get(labels::POD_UID)
 }
 
-/// Ends pods that no worker knows: their manifests went while nobody looked.
+/// Stops pods that have no worker, because their manifests were removed while the manager was not
+/// running.
 fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &[v1::Container]) {
     let mut strangers: BTreeMap<&String, Vec<&v1::Container>> = BTreeMap::new();
     for container in containers {
@@ -184,7 +185,7 @@ fn end_strangers(ctx: &Arc<Context>, sandboxes: &[v1::PodSandbox], containers: &
             let ended = kill_all(&ctx, victims, &[], ip, &quiet).await;
             let stopped = stop_sandboxes(&ctx, own.iter().map(String::as_str)).await;
             match ended.and(stopped) {
-                // What it leaves goes with the next round.
+                // The next round removes what the pod leaves behind.
                 Ok(()) => ctx.strangers.send_modify(|n| *n += 1),
                 Err(error) => tracing::warn!(%error, "cannot stop an orphaned pod"),
             }
@@ -196,7 +197,7 @@ async fn remove_containers(ctx: &Context, containers: &[v1::Container], ready: b
     let dead: Vec<_> = containers
         .iter()
         .filter(|c| {
-            // One that is made and not started is about to be, by its worker.
+            // A container in the state `Created` is about to be started by its worker.
             !matches!(
                 c.state(),
                 v1::ContainerState::ContainerRunning | v1::ContainerState::ContainerCreated
@@ -236,7 +237,7 @@ async fn remove_containers(ctx: &Context, containers: &[v1::Container], ready: b
     }
 }
 
-/// Removes a log with the parts that were rotated away.
+/// Removes a log and its rotated parts.
 async fn remove_log(log: String) {
     let _ = orlop_pool::blocking(move || crate::logs::remove(Path::new(&log))).await;
 }
@@ -292,8 +293,7 @@ fn fate(ctx: &Context, uid: &str) -> PodFate {
     }
 }
 
-/// Removes the logs, files and cgroups of pods that are gone.
-/// The pods of which something runs.
+/// Returns the uids of the pods of which something runs.
 fn alive(sandboxes: &[v1::PodSandbox], containers: &[v1::Container]) -> BTreeSet<String> {
     let ready = sandboxes
         .iter()
@@ -306,8 +306,8 @@ fn alive(sandboxes: &[v1::PodSandbox], containers: &[v1::Container]) -> BTreeSet
     ready.chain(running).cloned().collect()
 }
 
-/// Removes what is left on the node of pods that nobody knows, once nothing of them runs: until
-/// then they use their files, and the ids of their users.
+/// Removes the leftovers of unknown pods, once nothing of them runs: until then they use their
+/// files and user ids.
 async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
     let mut known = alive.clone();
     ctx.with_workers(|workers| known.extend(workers.keys().cloned()));
@@ -319,7 +319,7 @@ async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
     let remove = move || {
         for entry in std::fs::read_dir(&logs).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            // `<namespace>_<name>_<uid>`, as only we make them.
+            // `<namespace>_<name>_<uid>`, a format that only this program writes.
             let Some((of_pod, uid)) = name.to_str().and_then(|n| n.rsplit_once('_')) else {
                 continue;
             };
@@ -345,7 +345,7 @@ async fn remove_leftovers(ctx: &Arc<Context>, alive: &BTreeSet<String>) {
     let _ = orlop_pool::blocking(remove).await;
 }
 
-/// Removes unused images when the disk fills.
+/// Removes unused images when the disk fills up, periodically.
 pub(crate) async fn collect_images(ctx: Arc<Context>) {
     loop {
         tokio::time::sleep(ctx.options.images.gc_period).await;
@@ -356,7 +356,7 @@ pub(crate) async fn collect_images(ctx: Arc<Context>) {
     }
 }
 
-/// One round.
+/// Runs one round of image collection.
 pub(crate) async fn collect_images_once(
     ctx: &Context,
     collector: &mut ImageCollector,
@@ -376,7 +376,7 @@ pub(crate) async fn collect_images_once(
         .await
 }
 
-/// The images that are volumes of containers: lists of containers do not tell of them.
+/// Returns the images mounted as volumes, which the list of containers does not include.
 fn mounted_images(ctx: &Context) -> BTreeSet<String> {
     let observations: Vec<_> =
         ctx.with_workers(|workers| workers.values().map(|w| w.observation()).collect());
@@ -391,7 +391,7 @@ fn mounted_images(ctx: &Context) -> BTreeSet<String> {
         .collect()
 }
 
-/// Rotates the logs of running containers.
+/// Rotates the logs of running containers, periodically.
 pub(crate) async fn rotate_logs(ctx: Arc<Context>) {
     if ctx.options.logs.max_size == 0 {
         return;

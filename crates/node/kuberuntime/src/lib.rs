@@ -1,10 +1,11 @@
-//! The kubelet's side of CRI, on any endpoint: what `orlop-kubelet-rules` decides is done here.
+//! The kubelet's side of the CRI, for any endpoint: this crate carries out what
+//! `orlop-kubelet-rules` decides.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`manager`] | the handle: told which pods are wanted, it has a worker carry out each |
-//! | [`measure`] | how much of a disk a tree takes |
-//! | [`text_file`] | reads what somebody else wrote |
+//! | [`manager`] | the handle: it takes the wanted pods and runs a worker for each |
+//! | [`measure`] | measures the disk usage of a directory tree |
+//! | [`text_file`] | reads text files from untrusted sources |
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,5 @@
-//! What a worker is told, and what it lets others see: the kubelet's `UpdatePod` leaves it here.
+//! The mailbox of a pod worker: requests to it and the state it publishes. The kubelet's
+//! `UpdatePod` ends here.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::pod_input::PodInput;
 use crate::pod_status::Observation;
 use crate::pod_view::PodView;
 
-/// What others tell a pod's worker, and what it tells them.
+/// Requests to a pod's worker, and the state that the worker publishes.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     pub(crate) uid: String,
@@ -28,31 +29,31 @@ pub(crate) struct Mailbox {
 
 type ProbeKindKey = u8;
 
-/// Why and how fast a pod ends.
+/// Why a pod terminates, and how fast.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ending {
     pub(crate) cause: Cause,
-    /// In place of the pod's own grace period.
+    /// Overrides the pod's own grace period.
     pub(crate) grace: Option<Duration>,
 }
 
 /// Why a pod ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// Nobody wants it any more.
+    /// The pod was removed from its source.
     Removed,
-    /// It was decided to be over; it is shown as failed.
+    /// The manager decided to end the pod; its phase becomes `Failed`.
     Failed {
-        /// Why, in a word.
+        /// The reason in one word.
         reason: String,
-        /// The sentence to that.
+        /// The message that explains it.
         message: String,
     },
-    /// The node goes down; it comes back with the node.
+    /// The node shuts down; the pod starts again after the boot.
     Shutdown,
 }
 
-/// What the worker last saw, for those that look at a pod from beside.
+/// The last observation of the worker, for probes and API requests.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Seen {
     pub(crate) observation: Arc<Observation>,
@@ -89,7 +90,7 @@ impl Mailbox {
         }
     }
 
-    /// The pod is wanted so from now on; after its end, if it is ending to be gone.
+    /// Sets the wanted pod; if the pod is being removed, it takes effect afterwards.
     pub(crate) fn set(&self, input: PodInput) {
         let mut state = self.state();
         state.confirmed = true;
@@ -107,7 +108,8 @@ impl Mailbox {
         self.bell.notify_one();
     }
 
-    /// The pod is to end. A removal outdoes every other end; the shortest grace period counts.
+    /// Requests the end of the pod. A removal overrides other causes; the shortest grace period
+    /// counts.
     pub(crate) fn end(&self, wanted: Ending) {
         if wanted.cause == Cause::Removed {
             self.state().again = None;
@@ -136,18 +138,18 @@ impl Mailbox {
         self.ending.subscribe()
     }
 
-    /// Something of the pod may have changed in the runtime.
+    /// Wakes the worker because the pod may have changed in the runtime.
     pub(crate) fn touch(&self) {
         self.state().dirty = true;
         self.bell.notify_one();
     }
 
-    /// Something of the pod may have changed by the time that the worker wakes by itself.
+    /// Marks the pod as possibly changed, without waking the worker.
     pub(crate) fn doubt(&self) {
         self.state().dirty = true;
     }
 
-    /// The runtime tells of a container. What the worker has seen by itself wakes nobody.
+    /// Handles a container event. It wakes the worker only if the event is news to it.
     pub(crate) fn event(&self, id: &str, kind: ContainerEventType) {
         let known = {
             let seen = self.seen.borrow();
@@ -178,7 +180,7 @@ impl Mailbox {
         }
     }
 
-    /// Wakes the worker without anything having changed in the runtime.
+    /// Wakes the worker although nothing has changed in the runtime.
     pub(crate) fn ring(&self) {
         self.bell.notify_one();
     }
@@ -196,7 +198,8 @@ impl Mailbox {
         (state.input.clone(), state.generation)
     }
 
-    /// The wish that came while the pod was on its way out; the mailbox is as new with it.
+    /// Applies the input that arrived during termination and resets the mailbox; `false` if there
+    /// is none.
     pub(crate) fn start_over(&self) -> bool {
         let mut state = self.state();
         let Some(input) = state.again.take() else {
@@ -211,12 +214,12 @@ impl Mailbox {
         true
     }
 
-    /// Whether a source has named the pod since the manager's start.
+    /// Whether a source has listed the pod since the manager's start.
     pub(crate) fn is_confirmed(&self) -> bool {
         self.state().confirmed
     }
 
-    /// The pod as it is wanted, and as it was last seen.
+    /// Returns the wanted pod and the last observation.
     pub(crate) fn snapshot(&self) -> (Arc<PodInput>, Arc<Observation>) {
         (self.input().0, self.observation())
     }
@@ -229,7 +232,7 @@ impl Mailbox {
         self.state().view.clone()
     }
 
-    /// Publishes a view; says whether it is another one than before.
+    /// Publishes a view; returns whether it differs from the last one.
     pub(crate) fn publish(&self, view: PodView) -> bool {
         let mut state = self.state();
         if state.view.as_deref() == Some(&view) {
@@ -256,7 +259,7 @@ impl Mailbox {
         });
     }
 
-    /// Notes what a probe has found; the worker is woken if that is news.
+    /// Stores the result of a probe and wakes the worker if it is new.
     pub(crate) fn note_result(&self, id: &str, kind: ProbeKind, result: ProbeResult) {
         let before = self.results().insert((id.to_owned(), key(kind)), result);
         if before != Some(result) {
@@ -280,7 +283,7 @@ impl Mailbox {
         all
     }
 
-    /// Forgets what was found of containers that are gone.
+    /// Forgets the probe results of containers that are gone.
     pub(crate) fn keep_results(&self, observation: &Observation) {
         let there = &observation.containers;
         self.results().retain(|(id, _), _| there.contains_key(id));

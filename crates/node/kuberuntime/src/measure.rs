@@ -1,4 +1,4 @@
-//! How much of a disk a tree takes that containers write to.
+//! Measures the disk usage of directory trees that containers write to.
 
 use std::ffi::CStr;
 use std::path::Path;
@@ -6,24 +6,24 @@ use std::path::Path;
 use orlop_fs::{Step, Walk};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, statat};
 
-/// Of more files than this only so many are counted where many pods are looked at in a hurry.
+/// The limit of files to count per tree when many pods are measured at once.
 pub const IN_A_HURRY: usize = 200_000;
 
-/// What was counted.
+/// The result of a measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// A file with several names counts in parts.
+    /// Bytes on disk. A file with several hard links counts in parts.
     pub bytes: u64,
-    /// Files, directories and the rest.
+    /// Number of files, directories and other entries.
     pub inodes: u64,
 }
 
-/// Where parts of volumes are bound in a pod's directory: they count where they are, and may lie on
-/// file systems that do not answer.
+/// The directory with bind mounts of volume subpaths. They are counted in their volumes, and may
+/// lie on file systems that do not respond.
 const BOUND: &CStr = c"volume-subpaths";
 
-/// Counts what is beneath a directory, on its own file system; links are not followed. However deep
-/// files are hidden, they count; of more than `most` entries only the first do. Blocks.
+/// Measures a directory on its own file system, without following links. Depth is unlimited; only
+/// the first `most` entries count. Blocks.
 pub fn measure(directory: &Path, most: usize) -> Measured {
     let mut total = Measured::default();
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -50,7 +50,7 @@ pub fn measure(directory: &Path, most: usize) -> Measured {
         total.inodes += 1;
         total.bytes += u64::try_from(stat.st_blocks).unwrap_or(0) * 512 / stat.st_nlink.max(1);
         if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
-            // What vanished meanwhile holds nothing.
+            // An entry that was removed meanwhile uses no space.
             let _ = walk.enter(&entry.name);
         }
     }

@@ -22,7 +22,7 @@ pub(crate) use pods::PodMetrics;
 type Labels = Vec<(&'static str, String)>;
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// All of them.
+/// All kubelet metrics.
 #[derive(Clone)]
 pub(crate) struct Metrics(Arc<Inner>);
 
@@ -54,7 +54,7 @@ struct Inner {
     relist_seconds: Histogram,
     relist_interval: Histogram,
     last_seen: Gauge,
-    // Counters whose names have no suffix, which the format insists on for counters.
+    // These counters are gauges, because the format requires a suffix that their names lack.
     events_lost: Gauge,
     event_connections: Gauge,
     event_connection_errors: Gauge,
@@ -126,22 +126,22 @@ impl Metrics {
         Self(Arc::new(inner))
     }
 
-    /// An observer for clients of the runtime.
+    /// Returns an observer that measures calls of the runtime clients.
     pub(crate) fn observer(&self) -> Arc<dyn Observer> {
         Arc::new(self.clone())
     }
 
-    /// Those about pods as a whole.
+    /// Returns the metrics about pods as a whole.
     pub(crate) fn pods(&self) -> &PodMetrics {
         &self.0.pods
     }
 
-    /// The text for `/metrics`.
+    /// Encodes the metrics for `/metrics`.
     pub(crate) fn text(&self) -> String {
         written(&self.0.registry)
     }
 
-    /// The text for `/metrics/probes`.
+    /// Encodes the metrics for `/metrics/probes`.
     pub(crate) fn probe_text(&self) -> String {
         written(&self.0.probe_registry)
     }
@@ -155,13 +155,13 @@ impl Metrics {
         self.0.ensured_images.get_or_create(&labels).inc();
     }
 
-    /// Whether a pod may use an image that is here was looked up.
+    /// Counts a check whether a pod may use an image that is present.
     pub(crate) fn checked_pull(&self, result: &str) {
         let labels = vec![("result", result.to_owned())];
         self.0.checked_pulls.get_or_create(&labels).inc();
     }
 
-    /// So many records there are of pulls under way, and of pulls that were.
+    /// Sets the number of records of pulls in progress and of completed pulls.
     pub(crate) fn pull_records(&self, under_way: usize, done: usize) {
         let of = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.0.pulls_under_way.set(of(under_way));
@@ -204,7 +204,7 @@ impl Metrics {
         }
     }
 
-    /// A pod with a user namespace of its own was started, or could not be.
+    /// Counts a pod with its own user namespace that was started or failed to start.
     pub(crate) fn ran_user_namespaced(&self, failed: bool) {
         self.0.user_namespaced_pods.inc();
         if failed {
@@ -259,17 +259,17 @@ impl Metrics {
         }
     }
 
-    /// A pod was looked at.
+    /// Records how long an observation of a pod took.
     pub(crate) fn looked_at_pod(&self, took: Duration) {
         self.0.pod_relist_seconds.observe(took.as_secs_f64());
     }
 
-    /// An image is to be mounted as a volume.
+    /// Counts an image volume that a container requests.
     pub(crate) fn asked_for_image_volume(&self) {
         self.0.volumes_requested.inc();
     }
 
-    /// A container was made with so many of them, or could not be for their sake.
+    /// Counts the image volumes of a container that was created, or that failed because of them.
     pub(crate) fn mounted_image_volumes(&self, count: usize, failed: bool) {
         let count = u64::try_from(count).unwrap_or(u64::MAX);
         if failed {
@@ -289,7 +289,7 @@ impl Metrics {
         self.0.lifecycle_fallbacks.inc();
     }
 
-    /// Counts a check of a container.
+    /// Counts a probe of a container.
     pub(crate) fn probed(&self, probe: &ProbeLabels<'_>, result: &str, took: Duration) {
         let mut labels = vec![
             ("probe_type", probe.kind.to_owned()),
@@ -306,7 +306,7 @@ impl Metrics {
         self.0.probes.get_or_create(&labels).inc();
     }
 
-    /// Forgets the counts of a probe whose pod is gone.
+    /// Removes the counters of a probe whose pod is gone.
     pub(crate) fn forget_probe(&self, probe: &ProbeLabels<'_>) {
         let base = vec![
             ("probe_type", probe.kind.to_owned()),
@@ -324,7 +324,7 @@ impl Metrics {
     }
 }
 
-/// Which probe of which container.
+/// The labels of a probe: which probe of which container.
 pub(crate) struct ProbeLabels<'a> {
     pub(crate) kind: &'static str,
     pub(crate) container: &'a str,
@@ -347,7 +347,7 @@ impl Observer for Metrics {
     }
 }
 
-/// The kubelet's word for a call: `run_podsandbox` for `RunPodSandbox`.
+/// Returns the kubelet's name of a call: `run_podsandbox` for `RunPodSandbox`.
 fn operation(rpc: Rpc) -> String {
     let name = rpc.to_string();
     let name = name

@@ -1,9 +1,8 @@
-//! Paths of the node that pods name, on file systems that may not answer.
+//! Access to host paths on file systems that may not respond.
 //!
-//! A hostPath lies on a file server that is gone, or in a program's hands (FUSE): whoever touches it
-//! waits in the kernel for as long as it pleases. What is on the node's own file systems is touched on
-//! a thread for the node's own work; what is on another waits on a thread of that file system's, and
-//! whose pod it is hears of it.
+//! A hostPath can lie on an unreachable file server or on FUSE, where each access can block in the
+//! kernel forever. Paths on the node's own file systems are accessed on the shared blocking
+//! threads. Each other file system has its own threads, and a timeout is reported for the pod.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,15 +14,15 @@ use orlop_pool::Place;
 use orlop_pool::blocking;
 use tokio::time::timeout;
 
-/// A file system that does not answer holds four threads, and those that come after wait for them
-/// until their patience ends.
+/// A file system that does not respond occupies at most four threads; further requests wait for
+/// them until they time out.
 static LOOKING: Place = Place::new("checking host paths", 32, 4, 4096);
 static WORKING: Place = Place::new("using host paths", 32, 4, 4096);
 
-/// How long a file system may take to answer, and for the work on it once it has.
+/// Timeout for the file system to respond, and again for the work on it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What lies on which.
+/// Paths by the file system they lie on.
 type ByStranger = BTreeMap<Stranger, Vec<PathBuf>>;
 
 enum Looked<T, F> {
@@ -31,8 +30,8 @@ enum Looked<T, F> {
     Strangers(F, ByStranger),
 }
 
-/// Does blocking work that touches `paths`; `own` are directories on the node's own file systems.
-/// One that does not answer is told of, by the path that leads to it.
+/// Runs blocking work that accesses `paths`; `own` are directories on the node's own file systems.
+/// If a file system does not respond, the error names the path and the mount point.
 pub(crate) fn touching<T, F>(
     own: &[PathBuf],
     paths: Vec<PathBuf>,
@@ -46,7 +45,7 @@ where
         return Box::pin(async { blocking(work).await.map_err(|e| e.to_string()) });
     }
     let own = own.to_vec();
-    // Nearly all lie on the node's own file systems: then this is all.
+    // Nearly all paths lie on the node's own file systems: then the work is done here.
     let look = move || {
         let strangers = strangers(&own, paths)?;
         if strangers.is_empty() {
@@ -79,7 +78,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    // With several, the work may wait for any of them.
+    // With several file systems, the work may block on any of them.
     let owner = strangers.keys().next().map(Stranger::id);
     let owner = owner.unwrap_or_default();
     let all: Vec<PathBuf> = strangers.values().flatten().cloned().collect();
@@ -93,7 +92,7 @@ where
     }
 }
 
-/// Waits until a file system says what it has by these names, be it nothing.
+/// Waits until a file system responds to `stat` on these paths, with any result.
 async fn answers((stranger, paths): (Stranger, Vec<PathBuf>)) -> Result<(), String> {
     let named = listed(&paths);
     let owner = stranger.id();

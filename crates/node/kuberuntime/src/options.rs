@@ -1,4 +1,4 @@
-//! All that a manager is told at its start.
+//! Options of a manager.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -9,56 +9,57 @@ use orlop_kubelet_rules::cri_config::{MemoryQos, SwapBehavior};
 use orlop_kubelet_rules::gc::{ContainerPolicy, ImagePolicy};
 use orlop_kubelet_rules::image::CredentialPolicy;
 
-/// All that a manager is told at its start. [`Options::new`] fills in the kubelet's defaults.
+/// Options of a manager. [`Options::new`] sets the kubelet's defaults.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where the runtime service listens.
+    /// Endpoint of the runtime service.
     pub runtime_endpoint: Endpoint,
-    /// Where the image service listens; the runtime's endpoint if `None`.
+    /// Endpoint of the image service; the runtime's endpoint if `None`.
     pub image_endpoint: Option<Endpoint>,
     /// `runtimeRequestTimeout`.
     pub request_timeout: Duration,
-    /// The node itself.
+    /// Properties of the node.
     pub node: NodeOptions,
-    /// The manager's own directory: `pods/<uid>` and checkpoints are made beneath it.
+    /// The manager's own directory, with `pods/<uid>` and the checkpoints.
     pub root_dir: PathBuf,
     /// `podLogsDir`.
     pub pod_logs_dir: PathBuf,
-    /// Where log collectors look for `<pod>_<namespace>_<container>-<id>.log`; no links if `None`.
+    /// Directory of the links `<pod>_<namespace>_<container>-<id>.log` for log collectors; no links
+    /// if `None`.
     pub container_logs_dir: Option<PathBuf>,
-    /// `seccompDefault`: containers without a profile get the runtime's own.
+    /// `seccompDefault`: containers without a seccomp profile get the runtime's default profile.
     pub seccomp_default: bool,
-    /// `memorySwap.swapBehavior`: what containers may swap.
+    /// `memorySwap.swapBehavior`: how much swap containers may use.
     pub swap: SwapBehavior,
-    /// `singleProcessOOMKill`: a process that is killed for want of memory does not take its
-    /// container along, where the kernel's cgroups are of version 2.
+    /// `singleProcessOOMKill`: the OOM killer kills one process instead of the whole container, on
+    /// cgroup v2.
     pub single_process_oom_kill: bool,
-    /// The pods' cgroups.
+    /// Settings of pod cgroups.
     pub cgroups: CgroupOptions,
-    /// The ids of pods with a user namespace of their own.
+    /// Id ranges for pods with their own user namespace.
     pub user_namespaces: UserNamespaceOptions,
-    /// The pods' name resolution.
+    /// DNS settings of pods.
     pub dns: DnsOptions,
-    /// Pulling, credentials and removal of images.
+    /// Image pulls, credentials and garbage collection.
     pub images: ImageOptions,
-    /// Rotation of container logs.
+    /// Log rotation.
     pub logs: LogOptions,
-    /// How long a container that ended waits at first; no longer than at the most.
+    /// The first delay before an exited container restarts; `max_restart_backoff` caps it.
     pub first_restart_backoff: Duration,
-    /// `crashLoopBackOff.maxContainerRestartPeriod`: how long it waits at the most.
+    /// `crashLoopBackOff.maxContainerRestartPeriod`: the longest restart delay.
     pub max_restart_backoff: Duration,
-    /// How many dead containers stay.
+    /// How many dead containers are kept.
     pub container_gc: ContainerPolicy,
-    /// How often dead containers and sandboxes are looked for.
+    /// How often dead containers and sandboxes are collected.
     pub container_gc_period: Duration,
-    /// `syncFrequency`: how often a pod is looked at without anything having happened.
+    /// `syncFrequency`: how often a pod is synced if nothing happens.
     pub resync: Duration,
-    /// Ask the runtime for its events; relist every second where it has none.
+    /// Use the runtime's container events; without them, the manager relists every second.
     pub events: bool,
 }
 
 impl Options {
-    /// The kubelet's defaults for a runtime and a root directory.
+    /// Creates options with the kubelet's defaults for a runtime and a root directory.
     pub fn new(runtime_endpoint: Endpoint, root_dir: impl Into<PathBuf>) -> Self {
         let root_dir = root_dir.into();
         Self {
@@ -87,49 +88,50 @@ impl Options {
     }
 }
 
-/// What pods learn of their node.
+/// Properties of the node that pods can see.
 #[derive(Debug, Clone, Default)]
 pub struct NodeOptions {
     /// The node's name (`spec.nodeName`).
     pub name: String,
-    /// The node's addresses, the primary one first (`status.hostIPs`; the addresses of pods on
-    /// the node's network).
+    /// The node's addresses, the primary one first (`status.hostIPs`, and the addresses of host
+    /// network pods).
     pub addresses: Vec<IpAddr>,
     /// The node's memory in bytes; read from the kernel if 0.
     pub memory: u64,
-    /// The node's processors in thousandths; read from the kernel if 0.
+    /// The node's CPUs in millicores; read from the kernel if 0.
     pub cpu_milli: u64,
-    /// `allocatable` memory in bytes, what `limits.memory` shows where a container has no limit;
+    /// `allocatable` memory in bytes, the value of `limits.memory` for a container without a limit;
     /// `memory` if 0.
     pub allocatable_memory: u64,
-    /// `allocatable` processors in thousandths; `cpu_milli` if 0.
+    /// `allocatable` CPUs in millicores; `cpu_milli` if 0.
     pub allocatable_cpu_milli: u64,
 }
 
-/// Who makes cgroups.
+/// The cgroup driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum CgroupDriver {
-    /// The manager itself, in the file system.
+    /// The manager itself, through the cgroup file system.
     #[default]
     Cgroupfs,
     /// systemd, as slices.
     Systemd,
 }
 
-/// The pods' cgroups.
+/// Settings of pod cgroups.
 #[derive(Debug, Clone)]
 pub struct CgroupOptions {
-    /// `cgroupsPerQOS`: make `kubepods/<class>/pod<uid>`. Else the runtime decides.
+    /// `cgroupsPerQOS`: create `kubepods/<class>/pod<uid>`. Otherwise the runtime chooses the
+    /// cgroup.
     pub per_qos: bool,
-    /// `cgroupRoot`: what all of it is beneath.
+    /// `cgroupRoot`: the parent of all pod cgroups.
     pub root: String,
-    /// Who makes them.
+    /// The cgroup driver.
     pub driver: CgroupDriver,
     /// `podPidsLimit`.
     pub pids_limit: Option<u64>,
-    /// Hold containers to their processor limits (`cpuCFSQuota`).
+    /// `cpuCFSQuota`: enforce CPU limits.
     pub cpu_quota: bool,
-    /// Keep memory for who asked for it, where cgroups are of version 2.
+    /// Protect requested memory, on cgroup v2.
     pub memory_qos: Option<MemoryQos>,
 }
 
@@ -146,12 +148,12 @@ impl Default for CgroupOptions {
     }
 }
 
-/// The ids of pods with a user namespace of their own.
+/// Id ranges for pods with their own user namespace.
 #[derive(Debug, Clone, Copy)]
 pub struct UserNamespaceOptions {
-    /// `userNamespaces.idsPerPod`: how many ids each has, a multiple of 65536.
+    /// `userNamespaces.idsPerPod`: number of ids per pod, a multiple of 65536.
     pub ids_per_pod: u32,
-    /// `maxPods`: for how many pods the node's ids must be enough.
+    /// `maxPods`: the node must have enough ids for this many pods.
     pub max_pods: u32,
 }
 
@@ -164,14 +166,14 @@ impl Default for UserNamespaceOptions {
     }
 }
 
-/// The pods' name resolution.
+/// DNS settings of pods.
 #[derive(Debug, Clone)]
 pub struct DnsOptions {
-    /// `clusterDNS`; without any, `ClusterFirst` means `Default`.
+    /// `clusterDNS`; without servers, `ClusterFirst` means `Default`.
     pub servers: Vec<IpAddr>,
     /// `clusterDomain`.
     pub domain: String,
-    /// `resolvConf`: the node's own; empty for none.
+    /// `resolvConf`: the node's own resolver file; empty for none.
     pub resolv_conf: PathBuf,
 }
 
@@ -185,7 +187,7 @@ impl Default for DnsOptions {
     }
 }
 
-/// Pulling, credentials and removal of images.
+/// Image pulls, credentials and garbage collection.
 #[derive(Debug, Clone)]
 pub struct ImageOptions {
     /// `serializeImagePulls`: one pull at a time.
@@ -196,21 +198,21 @@ pub struct ImageOptions {
     pub pull_qps: u32,
     /// `registryBurst`.
     pub pull_burst: u32,
-    /// Give a pull up that has had no answer for so long; the CRI tells no progress, so that this
-    /// is about the whole pull. `None` waits for ever, as the kubelet does.
+    /// Timeout of a whole pull, because the CRI reports no progress. `None` waits forever, as the
+    /// kubelet does.
     pub pull_deadline: Option<Duration>,
-    /// Directories to look for `config.json` and `.dockercfg` in before the usual ones
-    /// (the root directory, the working directory, `$HOME`, `/`).
+    /// Directories to search for `config.json` and `.dockercfg` before the default ones (the root
+    /// directory, the working directory, `$HOME`, `/`).
     pub docker_config_dirs: Vec<PathBuf>,
     /// `--image-credential-provider-config`: a `CredentialProviderConfig`.
     pub credential_provider_config: Option<PathBuf>,
     /// `--image-credential-provider-bin-dir`.
     pub credential_provider_bin_dir: Option<PathBuf>,
-    /// Whose credentials are looked at again for an image that is here.
+    /// Whether credentials are verified again for an image that is present.
     pub credential_policy: CredentialPolicy,
-    /// When unused images go.
+    /// When unused images are removed.
     pub gc: ImagePolicy,
-    /// How often that is looked at.
+    /// How often image garbage collection runs.
     pub gc_period: Duration,
 }
 
@@ -232,7 +234,7 @@ impl Default for ImageOptions {
     }
 }
 
-/// Rotation of container logs.
+/// Log rotation.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
     /// `containerLogMaxSize` in bytes; no rotation if 0.

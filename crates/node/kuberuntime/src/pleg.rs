@@ -1,5 +1,5 @@
-//! What happens to pods, the kubelet's `PLEG` (pod lifecycle event generator): told by the runtime as it happens, or found by listing all of them each
-//! second where the runtime tells nothing.
+//! The kubelet's `PLEG` (pod lifecycle event generator): detects changes of pods from the runtime's
+//! events. If the runtime sends none, it lists all pods every second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,17 +14,17 @@ use tonic::Code;
 use crate::clock::now;
 use crate::context::Context;
 
-/// Between two lists without events.
+/// Interval of lists without events.
 const RELIST: Duration = Duration::from_secs(1);
-/// Between two lists while events come.
+/// Interval of lists while events arrive.
 const RELIST_WITH_EVENTS: Duration = Duration::from_mins(5);
-/// Before another try to open a stream that broke.
+/// Delay before reconnecting a broken event stream.
 const RECONNECT: Duration = Duration::from_secs(1);
 
-/// The states of all that is of a pod, by id.
+/// The states of a pod's sandboxes and containers by their id, per pod.
 type Known = BTreeMap<String, BTreeMap<String, i32>>;
 
-/// Watches the runtime until the manager ends.
+/// Watches the runtime until the manager shuts down.
 pub(crate) async fn run(ctx: Arc<Context>) {
     let mut known = Known::new();
     let mut last = None;
@@ -38,7 +38,7 @@ pub(crate) async fn run(ctx: Arc<Context>) {
         match ctx.runtime.container_events().await {
             Ok(events) => {
                 ctx.metrics.events_connected(true);
-                // What happened before the stream was open.
+                // Catches up with changes before the stream was open.
                 relist(&ctx, &mut known, &mut last).await;
                 follow(&ctx, events, &mut known, &mut last).await;
                 ctx.metrics.events_connected(false);
@@ -60,7 +60,7 @@ pub(crate) async fn run(ctx: Arc<Context>) {
     }
 }
 
-/// Passes events on until their stream ends.
+/// Passes events on until the stream ends.
 async fn follow(
     ctx: &Arc<Context>,
     mut events: Events,
@@ -79,7 +79,7 @@ async fn follow(
         };
         match event {
             Ok(Some(event)) => pass_on(ctx, &event),
-            // A runtime that knows the call and not the matter says so only now.
+            // A runtime that has the call but does not support it reports that only here.
             Err(ClientError::Call { status, .. }) if status.code() == Code::Unimplemented => {
                 tokio::time::sleep(RELIST).await;
                 return;
@@ -106,7 +106,7 @@ fn pass_on(ctx: &Context, event: &v1::ContainerEventResponse) {
     }
 }
 
-/// Lists all pods and wakes the workers of those that are not as they were.
+/// Lists all pods and wakes the workers of those that have changed.
 async fn relist(ctx: &Arc<Context>, known: &mut Known, last: &mut Option<Instant>) {
     let begun = Instant::now();
     let listed = async {
@@ -132,7 +132,7 @@ async fn relist(ctx: &Arc<Context>, known: &mut Known, last: &mut Option<Instant
     }
     for container in &containers {
         if let Some(uid) = container.labels.get(labels::POD_UID) {
-            // Told apart from a sandbox's state of the same number.
+            // The offset separates container states from sandbox states.
             let state = container.state + 16;
             fresh
                 .entry(uid.clone())

@@ -1,4 +1,4 @@
-//! What the runtime knows of a pod: the kubelet's `GetPodStatus`.
+//! The state of a pod in the runtime: the kubelet's `GetPodStatus`.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use orlop_cri_api::v1;
 use orlop_kubelet_rules::labels;
 use orlop_kubelet_rules::status::{ContainerState, ContainerStatus, PodStatus, SandboxStatus};
 
-/// What the runtime knows of a pod.
+/// The state of a pod in the runtime.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Observation {
-    /// As the decisions take it.
+    /// The status in the form that the rules use.
     pub(crate) status: PodStatus,
-    /// The same of containers in the runtime's own words, by id.
+    /// The runtime's own status of each container, by id.
     pub(crate) containers: BTreeMap<String, v1::ContainerStatus>,
 }
 
 impl Observation {
-    /// Whether anything may have a process.
+    /// Whether a process of the pod may be alive.
     pub(crate) fn is_alive(&self) -> bool {
         self.status.sandboxes().iter().any(|s| s.ready)
             || self
@@ -29,8 +29,8 @@ impl Observation {
     }
 }
 
-/// Asks for all that is of a pod. A runtime that sends events tells of the containers along with
-/// their sandbox; others are asked for each.
+/// Requests the state of a pod. If the runtime supports events, the sandbox status includes the
+/// containers; otherwise each container is requested.
 pub(crate) async fn observe(
     runtime: &RuntimeClient,
     uid: &str,
@@ -77,7 +77,7 @@ pub(crate) async fn observe(
     })
 }
 
-/// What is gone between a list and a question is no error.
+/// Maps "not found" to `None`: an object may be removed between the list and the request.
 fn found<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),

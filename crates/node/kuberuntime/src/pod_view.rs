@@ -1,4 +1,4 @@
-//! A pod as its manager sees it at one moment.
+//! The state of a pod as the manager publishes it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use orlop_kubelet_rules::cri_config::QosClass;
 use orlop_kubelet_rules::phase::PodPhase;
 use serde_json::{Value, json};
 
-/// A pod as its manager sees it at one moment.
+/// A snapshot of a pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PodView {
     /// The pod's uid.
@@ -17,21 +17,21 @@ pub struct PodView {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The kind of source it came from.
+    /// The kind of its source.
     pub source: String,
-    /// The manifest, in full.
+    /// The complete manifest.
     pub manifest: Arc<Value>,
     /// A `v1.PodStatus`, as the kubelet would report it.
     pub status: Arc<Value>,
-    /// How far it has come.
+    /// The pod's phase.
     pub phase: PodPhase,
-    /// Why it is over, if it was ended from above: `Evicted`, `DeadlineExceeded` …
+    /// Why the manager ended the pod, if it did: `Evicted`, `DeadlineExceeded` …
     pub reason: String,
-    /// The sentence to that.
+    /// The message that explains it.
     pub message: String,
-    /// One word for people: the phase, or what keeps a container from running.
+    /// A one-word status for people: the phase, or what keeps a container from running.
     pub summary: String,
-    /// Whether all of it can be talked to.
+    /// Whether the pod is ready.
     pub ready: bool,
     /// How many regular containers (and sidecars) are ready, and how many there are.
     pub ready_containers: (usize, usize),
@@ -39,16 +39,16 @@ pub struct PodView {
     pub restarts: u32,
     /// Its addresses, the primary one first.
     pub ips: Vec<IpAddr>,
-    /// How firmly its resources are promised.
+    /// The QoS class.
     pub qos: QosClass,
     /// When the manager first saw it.
     pub start_time: Timestamp,
-    /// What its worker is at.
+    /// The stage of its worker.
     pub stage: Stage,
 }
 
 impl PodView {
-    /// The pod as a `v1.Pod`: manifest and status.
+    /// Returns the pod as a `v1.Pod`: manifest and status.
     pub fn to_json(&self) -> Value {
         let mut pod = (*self.manifest).clone();
         pod["apiVersion"] = json!("v1");
@@ -58,19 +58,19 @@ impl PodView {
     }
 }
 
-/// What a pod's worker is at.
+/// The stage of a pod's worker.
 ///
 /// ```text
 /// Syncing ──► Terminating ──► Terminated
-///    ▲                             │ the uid was wanted again meanwhile
+///    ▲                             │ the uid was set again meanwhile
 ///    └─────────────────────────────┘
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It brings the pod to what its manifest says.
+    /// The worker syncs the pod with its manifest.
     Syncing,
-    /// It stops all containers.
+    /// The worker stops all containers.
     Terminating,
-    /// Nothing of it runs, and nothing will.
+    /// Nothing of the pod runs, and nothing will.
     Terminated,
 }

@@ -1,30 +1,31 @@
 //! The state of the runtime and its features.
 
-/// The version of the interface, as runtimes tell it.
+/// The CRI version that runtimes report.
 pub(crate) const VERSION: &str = "0.1.0";
 
-/// How the runtime is.
+/// The state of the runtime.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RuntimeState {
-    /// The runtime's name and version.
+    /// The runtime's name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What keeps it from running pods; `None` if it can.
+    /// Why it cannot run pods; `None` if it can.
     pub runtime_error: Option<String>,
-    /// What keeps it from running pods with a network; `None` if it can.
+    /// Why it cannot run pods with a network; `None` if it can.
     pub network_error: Option<String>,
-    /// Its handlers, by name. The default one has no name; an older runtime tells of none.
+    /// Its handlers by name. The default handler has an empty name; older runtimes report no
+    /// handlers.
     pub handlers: Vec<Handler>,
 }
 
-/// A handler of the runtime, as a RuntimeClass names it, and what it can do.
+/// A handler of the runtime, as a RuntimeClass names it, and its features.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Handler {
-    /// Its name; empty for the default one.
+    /// Its name; empty for the default handler.
     pub name: String,
-    /// Make all of a mount's own mounts read-only.
+    /// Supports recursive read-only mounts.
     pub recursive_read_only: bool,
-    /// Run pods with a user namespace of their own.
+    /// Supports pods with their own user namespace.
     pub user_namespaces: bool,
 }

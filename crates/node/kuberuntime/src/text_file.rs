@@ -1,9 +1,9 @@
-//! Texts in files that somebody else wrote.
+//! Text files from untrusted sources.
 
 use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 
-/// A text of no more than `limit` bytes. What is no regular file is not waited for.
+/// Reads a text file of at most `limit` bytes. It does not block on a file that is not regular.
 pub fn read_text(path: &Path, limit: u64) -> Result<String> {
     let bytes = orlop_fs::read_file(path, limit)?;
     String::from_utf8(bytes)

@@ -1,4 +1,4 @@
-//! Reads a `KubeletConfiguration`, and remarks on what has no effect here.
+//! Reads a `KubeletConfiguration`, and warns about fields that have no effect.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use super::kubelet::{KubeletConfiguration, SCHEMA};
 use super::setting::Setting as _;
 use crate::document::check;
 
-/// A configuration is small; whatever is larger is something else.
+/// Size limit of a configuration in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// What each begins with.
+/// The fields that every configuration starts with.
 const HEAD: [(&str, &str); 2] = [
     ("apiVersion", "kubelet.config.k8s.io/v1beta1"),
     ("kind", "KubeletConfiguration"),
@@ -29,22 +29,22 @@ pub enum ConfigurationError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// Its text is wrong.
+    /// The content is invalid.
     #[error("{}", Lines(.0))]
     Wrong(Vec<FileRemark>),
 }
 
-/// Something about a line of a configuration.
+/// A remark about a line of a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileRemark {
     /// The file.
     pub path: PathBuf,
-    /// The line, from 1.
+    /// The line number, from 1.
     pub line: usize,
-    /// What is the matter.
+    /// The message.
     pub text: String,
 }
 
@@ -68,8 +68,8 @@ impl std::fmt::Display for Lines<'_> {
     }
 }
 
-/// Reads a `KubeletConfiguration`, in YAML or JSON; beside it come the fields that are set and
-/// have no effect here.
+/// Reads a `KubeletConfiguration` in YAML or JSON; also returns the fields that are set but have no
+/// effect.
 pub fn read_configuration(
     path: &Path,
 ) -> Result<(KubeletConfiguration, Vec<FileRemark>), ConfigurationError> {

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-/// `ContainerRestart` back-off from one second up to one minute.
+/// Container restart back-off from one second to one minute.
 pub(crate) const REDUCED_BACK_OFF: &str = "ReduceDefaultCrashLoopBackOffDecay";
-/// `memory.high`, `memory.min` and `memory.low` by what containers ask for.
+/// Sets `memory.high`, `memory.min` and `memory.low` from the containers' requests and limits.
 pub(crate) const MEMORY_QOS: &str = "MemoryQoS";
-/// Who pulled an image with a secret has it, and others must show that they may have it.
+/// An image pulled with a secret stays available to its pods; others must prove their credentials.
 pub(crate) const PULLED_WITH_SECRETS: &str = "KubeletEnsureSecretPulledImages";
-/// The runtime tells what happens, instead of being asked each second.
+/// Uses the runtime's events instead of listing all pods each second.
 pub(crate) const EVENTED_PLEG: &str = "EventedPLEG";
 
-/// They, and whether they are on where nothing is said.
+/// The gates and their defaults.
 const GATES: [(&str, bool); 4] = [
     (REDUCED_BACK_OFF, false),
     (MEMORY_QOS, false),
     (PULLED_WITH_SECRETS, true),
-    // A kubelet has this one off.
+    // The kubelet's default is off.
     (EVENTED_PLEG, true),
 ];
 
@@ -25,7 +25,7 @@ pub(super) fn has_effect(gate: &str) -> bool {
     GATES.iter().any(|(name, _)| *name == gate)
 }
 
-/// Whether a gate is open.
+/// Whether a gate is enabled.
 pub(crate) fn is_open(set: &BTreeMap<String, bool>, gate: &str) -> bool {
     let default = GATES.iter().any(|(name, on)| *name == gate && *on);
     set.get(gate).copied().unwrap_or(default)

@@ -419,7 +419,7 @@ TracingConfiguration: endpoint str, samplingRatePerMillion int
 VModuleItem: filePattern str, verbosity int
 ";
 
-/// What is known of a configuration.
+/// The schema of a configuration.
 pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let mut schema = Schema::read(&[IDLE_OBJECTS]);
     KubeletConfiguration::describe(&mut schema);
@@ -427,14 +427,14 @@ pub(super) static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
 });
 
 impl KubeletConfiguration {
-    /// The flags that set a field.
+    /// Lists the flags that set a field.
     pub fn flags() -> Vec<Flag> {
         let mut flags = Vec::new();
         <Self as Setting>::flags(&mut flags);
         flags
     }
 
-    /// Sets the field of a flag to what that was given.
+    /// Sets a field from the values of its flag.
     pub fn set_by_flag(&mut self, name: &str, given: &[String]) -> Result<(), String> {
         Setting::set_by_flag(self, name, given)
             .unwrap_or_else(|| Err(format!("no field has a flag --{name}")))
@@ -472,7 +472,7 @@ mod tests {
             .collect()
     }
 
-    /// The rows of an object, and then of those in it.
+    /// Writes the rows of an object, then those of its nested objects.
     fn rows<T: Setting + Default + serde::Serialize>(out: &mut String, title: &str) {
         let Type::Object(object) = T::kind() else {
             panic!("{title} is no object");
@@ -559,7 +559,7 @@ mod tests {
         }
     }
 
-    /// Those whose default is told in words.
+    /// Flags whose default is described in words.
     const TOLD_IN_WORDS: [&str; 4] = [
         "container-runtime-endpoint",
         "image-service-endpoint",
@@ -620,7 +620,7 @@ mod tests {
         assert_eq!(configuration.static_pod_url_header["X"], ["y"]);
     }
 
-    /// A field that nobody reads would have an effect in the table alone.
+    /// Otherwise a field could claim an effect in the table that it does not have.
     #[test]
     fn every_field_of_the_table_is_read_somewhere() {
         let table = std::fs::read_to_string(top("crates/node/agent/src/configuration/kubelet.rs"));

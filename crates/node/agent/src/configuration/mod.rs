@@ -1,4 +1,4 @@
-//! A kubelet's configuration: `KubeletConfiguration`, read from a file.
+//! The kubelet's configuration file: `KubeletConfiguration`.
 
 mod file;
 pub(crate) mod gates;

@@ -1,7 +1,7 @@
-//! What a table of the kubelet's configuration is made of.
+//! The parts of the table of the kubelet's configuration.
 //!
-//! [`kubelet_config!`] turns a documented list of fields into all that is known of them: their names
-//! and types as Kubernetes writes them, their defaults, their flags, and that they have an effect.
+//! [`kubelet_config!`] turns a documented list of fields into their Kubernetes names and types,
+//! defaults and flags, and records that they have an effect.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,45 +14,45 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::document::{Schema, Type};
 
-/// What a field of the configuration can hold.
+/// The type of a configuration field.
 pub(super) trait Setting: Sized {
-    /// How often a flag for it may be given, and with what.
+    /// The form of its flag: how often it may be given, and with which values.
     const FORM: FlagForm = FlagForm::Value;
 
-    /// Whether a flag's value is judged with the command line, or with all settings.
+    /// Whether the flag's value is checked with the command line, or later with all settings.
     const IS_WORD: bool = true;
 
     /// Its type in the schema.
     fn kind() -> Type;
 
-    /// Takes it from a file.
+    /// Deserializes it from a file.
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
 
-    /// Writes it as it would stand in a file.
+    /// Serializes it in the form of the file.
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
 
-    /// Takes it from all that a flag was given.
+    /// Parses it from all values of a flag.
     fn from_flag(given: &[String]) -> Result<Self, String> {
         Err(format!("no flag can set this field, given {given:?}"))
     }
 
-    /// Tells the schema of the objects in it.
+    /// Adds its nested objects to the schema.
     fn describe(_: &mut Schema) {}
 
-    /// The flags of what is in it.
+    /// Adds the flags of its nested fields.
     fn flags(_: &mut Vec<Flag>) {}
 
-    /// Sets what is in it by a flag of this name, if it is there.
+    /// Sets a nested field by its flag; `None` if it has no such field.
     fn set_by_flag(&mut self, _name: &str, _given: &[String]) -> Option<Result<(), String>> {
         None
     }
 
-    /// The fields that are in it and have an effect.
+    /// Returns its nested fields that have an effect.
     fn fields() -> Vec<Field> {
         Vec::new()
     }
 
-    /// Where Kubernetes takes a zero for a field that is not there, so does this.
+    /// Replaces zeros by defaults where Kubernetes treats zero as unset.
     fn without_zeros(self) -> Self {
         self
     }
@@ -62,13 +62,13 @@ pub(super) trait Setting: Sized {
         false
     }
 
-    /// Whether it is one that can be left out, and was.
+    /// Whether it is optional and not set.
     fn is_absent(&self) -> bool {
         false
     }
 }
 
-/// What the table says of a field.
+/// A field in the table.
 #[derive(Debug)]
 pub(super) struct Field {
     pub(super) name: &'static str,
@@ -79,17 +79,17 @@ pub(super) struct Field {
     pub(super) flag: Option<&'static str>,
 }
 
-/// Where a default takes the place of what is written.
+/// When the default replaces the value in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(non_camel_case_types, reason = "written as a word in kubelet_config!")]
 pub(super) enum Instead {
-    /// Of nothing.
+    /// If the field is not set.
     unset,
-    /// Of nothing, and of a zero: Kubernetes takes that for a field that is not there.
+    /// If the field is not set or zero, because Kubernetes treats zero as unset.
     zero,
 }
 
-/// What a flag says that takes one value: the last time counts.
+/// Returns the value of a flag that takes one: the last occurrence wins.
 fn last(given: &[String]) -> &str {
     given.last().map_or("", String::as_str)
 }
@@ -100,7 +100,7 @@ fn parsed<T: FromStr<Err: ToString>>(given: &[String]) -> Result<T, String> {
         .map_err(|error: T::Err| error.to_string())
 }
 
-/// Types that serde reads and writes as Kubernetes does.
+/// Implements `Setting` for types that serde reads and writes as Kubernetes does.
 macro_rules! plain {
     ($($type:ty = $kind:expr $(, $how:ident)?;)*) => {$(
         impl Setting for $type {
@@ -218,7 +218,7 @@ impl Setting for Quantity {
     }
 }
 
-/// A list; its elements are read and written by themselves.
+/// A list; its elements are read and written individually.
 impl<T> Setting for Vec<T>
 where
     T: Setting + Serialize + for<'de> Deserialize<'de>,
@@ -249,7 +249,7 @@ where
     }
 }
 
-/// What is only set where somebody has set it.
+/// A field that may be unset.
 impl<T: Setting> Setting for Option<T> {
     const FORM: FlagForm = T::FORM;
     const IS_WORD: bool = T::IS_WORD;
@@ -278,17 +278,17 @@ impl<T: Setting> Setting for Option<T> {
     }
 }
 
-/// `memory.available<100Mi,nodefs.available<10%`.
+/// Parses thresholds: `memory.available<100Mi,nodefs.available<10%`.
 pub(super) fn thresholds(given: &[String]) -> Result<BTreeMap<String, String>, String> {
     pairs(given, '<')
 }
 
-/// The same, where nothing said is something else than none.
+/// Parses thresholds for a field where unset differs from empty.
 pub(super) fn own_thresholds(given: &[String]) -> Result<Option<BTreeMap<String, String>>, String> {
     thresholds(given).map(Some)
 }
 
-/// `name: value`, each time.
+/// Parses headers: `name: value` in each occurrence of the flag.
 fn headers(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, String> {
     let mut headers = BTreeMap::<_, Vec<_>>::new();
     for header in given {
@@ -301,7 +301,7 @@ fn headers(given: &[String]) -> Result<BTreeMap<String, Vec<String>>, String> {
     Ok(headers)
 }
 
-/// `a=b,c=d`.
+/// Parses pairs: `a=b,c=d`.
 fn pairs(given: &[String], between: char) -> Result<BTreeMap<String, String>, String> {
     let parts = last(given).split(',').map(str::trim);
     let parts = parts.filter(|part| !part.is_empty());
@@ -314,17 +314,17 @@ fn pairs(given: &[String], between: char) -> Result<BTreeMap<String, String>, St
     parts.map(pair).collect()
 }
 
-/// `a=b,c=d`, as a flag is given it.
+/// Parses `a=b,c=d`, the value of a flag.
 pub fn read_pairs(text: &str) -> Result<BTreeMap<String, String>, String> {
     pairs(&[text.to_owned()], '=')
 }
 
 /// Declares an object of the kubelet's configuration, with its name in Kubernetes.
 ///
-/// Each field reads `name as "itsName": Type = default => unset`, or `=> zero` where a zero is taken
-/// for the default, too; a field that a flag sets goes on with `@ flag("name", "VALUE", "help")`, and
-/// with `; function` where its type alone does not say how the flag is read. At the end stand the
-/// fields that Kubernetes knows and that have no effect here.
+/// Each field reads `name as "itsName": Type = default => unset`, or `=> zero` if a zero also means
+/// the default. A field with a flag continues with `@ flag("name", "VALUE", "help")`, and with `;
+/// function` if its type does not determine how the flag is parsed. The fields that Kubernetes
+/// knows and that have no effect here come last.
 macro_rules! kubelet_config {
     (
         $(#[doc = $doc:literal])*

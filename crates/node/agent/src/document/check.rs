@@ -1,4 +1,4 @@
-//! Checks a document against what is known of its kind, and makes JSON of it.
+//! Checks a document against the schema of its kind, and converts it to JSON.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 
 use super::schema::{Schema, Type};
 
-/// A document that was checked.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub(crate) struct Checked {
-    /// The fields that are known, as JSON.
+    /// The known fields, as JSON.
     pub(crate) value: Value,
-    /// Fields that hold what they cannot.
+    /// Fields with invalid values.
     pub(crate) wrong: Vec<Remark>,
-    /// Fields that are not known; they are not in `value`.
+    /// Unknown fields; they are not in `value`.
     pub(crate) unknown: Vec<Remark>,
 }
 
-/// Something about one field.
+/// A remark about a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Remark {
     pub(crate) at: Position,
@@ -45,7 +45,7 @@ struct Checker<'s> {
 
 impl Checker<'_> {
     fn value(&mut self, kind: &Type, node: &Node, path: &str) -> Value {
-        // Kubernetes takes a key without a value for one that is not there.
+        // Kubernetes treats a key without a value as unset.
         if node.content == Content::Null {
             return Value::Null;
         }
@@ -57,7 +57,7 @@ impl Checker<'_> {
             (Type::Integer | Type::IntOrText, Content::Number(number)) if !number.is_f64() => {
                 return number.clone().into();
             }
-            // 1e3 and 5.0 are whole numbers in JSON's eyes.
+            // In JSON, 1e3 and 5.0 are whole numbers.
             (Type::Integer, Content::Number(number)) => {
                 if let Some(whole) = number.as_f64().filter(|it| it.fract() == 0.0)
                     && whole.abs() < 9e15
@@ -132,7 +132,7 @@ impl Checker<'_> {
             } else {
                 format!("{path}.{}", entry.key)
             };
-            // Kubernetes finds fields whatever their case, but its strict mode does not.
+            // Kubernetes ignores the case of field names, except in strict mode.
             let Some(kind) = fields.get(entry.key.as_str()) else {
                 let similar = fields
                     .keys()

@@ -1,10 +1,10 @@
-//! The kinds of objects that a node makes something of, with all fields Kubernetes 1.36 knows.
+//! The kinds of objects that a node uses, with all their fields in Kubernetes 1.36.
 
 use std::sync::LazyLock;
 
 use super::schema::Schema;
 
-/// Pods, what makes pods, and what pods take values from.
+/// The schema of pods, of workloads that create pods, and of objects that pods refer to.
 pub(crate) static KINDS: LazyLock<Schema> =
     LazyLock::new(|| Schema::read(&[META, POD, CONTAINER, SECURITY, VOLUMES, MAKERS, VALUES]));
 
@@ -184,7 +184,7 @@ mod tests {
     use super::super::schema::Type;
     use super::*;
 
-    /// A word that is neither a type nor an object would let anything pass.
+    /// A misspelled type in the table would accept any value.
     #[test]
     fn every_object_that_is_named_is_described() {
         let all = [META, POD, CONTAINER, SECURITY, VOLUMES, MAKERS, VALUES];

@@ -1,5 +1,5 @@
-//! Documents that people write, checked against what is known of each kind, so that a mistake is
-//! reported with its line and the path of its field.
+//! Documents that people write. Each is checked against the schema of its kind, so that a mistake
+//! is reported with its line and field path.
 
 mod check;
 mod kinds;

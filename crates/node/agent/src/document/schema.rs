@@ -1,8 +1,8 @@
-//! What is known of a kind: its fields and what each holds, written as a table in text.
+//! The schema of a kind: its fields and their types, written as a text table.
 //!
-//! A line `Name: field type, field type` describes an object; further lines that begin with a
-//! blank go on with it. A type is one of the words below, the name of an object, `[type]` for a
-//! list or `{type}` for a map with any keys.
+//! A line `Name: field type, field type` describes an object; lines that begin with a blank
+//! continue it. A type is one of the words below, the name of an object, `[type]` for a list or
+//! `{type}` for a map with any keys.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ pub(crate) enum Type {
     Integer,
     /// `num`
     Number,
-    /// `qty`: an amount such as `500m`, or a number.
+    /// `qty`: a quantity such as `500m`, or a number.
     Quantity,
-    /// `intstr`: a number or a text.
+    /// `intstr`: a number or a string.
     IntOrText,
-    /// `time`: a moment in RFC 3339.
+    /// `time`: a timestamp in RFC 3339.
     Time,
-    /// `dur`: a length of time such as `1m30s`.
+    /// `dur`: a duration such as `1m30s`.
     Duration,
     /// `bytes`: base64.
     Bytes,
-    /// `any`: not looked into.
+    /// `any`: not checked.
     Any,
     /// `[type]`
     List(Box<Type>),
@@ -47,8 +47,8 @@ pub(crate) struct Schema {
 }
 
 impl Schema {
-    /// Reads a table. It is part of the program: what it says is taken as it is, and a word that
-    /// is no type names an object.
+    /// Parses a table, which is part of the program and therefore trusted: a word that is not a
+    /// type names an object.
     pub(crate) fn read(tables: &[&'static str]) -> Self {
         let mut objects: BTreeMap<_, Fields> = BTreeMap::new();
         let mut current = "";
@@ -67,7 +67,7 @@ impl Schema {
         Self { objects }
     }
 
-    /// Adds an object: fields with their types, and more of them as a table has them.
+    /// Adds an object with these fields, and more of them from a table.
     pub(crate) fn add<const N: usize>(
         &mut self,
         object: &'static str,
@@ -79,13 +79,13 @@ impl Schema {
         read_fields(more, into);
     }
 
-    /// The fields of an object.
+    /// Returns the fields of an object.
     pub(crate) fn object(&self, name: &str) -> Option<&Fields> {
         self.objects.get(name)
     }
 }
 
-/// `name type, name type`, with as many blanks and ends of lines as it likes.
+/// Parses `name type, name type`, with any white space between.
 fn read_fields(text: &'static str, into: &mut Fields) {
     for field in text.split(',').map(str::trim) {
         if let Some((name, kind)) = field.split_once(' ') {
@@ -123,7 +123,7 @@ impl Type {
         }
     }
 
-    /// For people.
+    /// Describes the type for people.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Self::Text => "a string",

@@ -1,4 +1,4 @@
-//! Ending pods before the node itself runs out of something.
+//! Eviction of pods before the node runs out of a resource.
 
 mod observe;
 mod pressure;

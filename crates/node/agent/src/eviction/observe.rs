@@ -1,4 +1,4 @@
-//! How much is left of what can run out.
+//! Measures the available resources of the node.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -8,19 +8,19 @@ use super::thresholds::{Observation, Signal};
 use crate::meminfo::meminfo;
 use crate::tasks;
 
-/// What is looked at.
+/// The directories whose file systems are measured.
 #[derive(Debug, Clone)]
 pub(crate) struct Places {
-    /// Where pods' volumes and logs are.
+    /// Directory with the pods' volumes and logs.
     pub(crate) nodefs: PathBuf,
-    /// Where images are, if the runtime says so.
+    /// Directory with images, if the runtime reports it.
     pub(crate) imagefs: Option<PathBuf>,
-    /// Where containers' own layers are, likewise.
+    /// Directory with the containers' writable layers, if the runtime reports it.
     pub(crate) containerfs: Option<PathBuf>,
 }
 
 impl Places {
-    /// Whether what containers write takes from what a signal is about. Reads files.
+    /// Whether containers' writable layers use the resource of a signal. Reads files.
     pub(crate) fn layers_count_for(&self, signal: Signal) -> bool {
         let Some(layers) = self.containerfs.as_deref().and_then(device) else {
             return true;
@@ -34,7 +34,7 @@ impl Places {
         }
     }
 
-    /// Whether images take from what a signal is about. Reads files.
+    /// Whether images use the resource of a signal. Reads files.
     pub(crate) fn images_count_for(&self, signal: Signal) -> bool {
         let Some(images) = self.imagefs.as_deref().and_then(device) else {
             return true;
@@ -48,7 +48,7 @@ impl Places {
         }
     }
 
-    /// The file system of containers' own layers, if it is neither the node's nor that of images.
+    /// Returns the directory of the writable layers if they have a file system of their own.
     fn third(&self) -> Option<&PathBuf> {
         let path = self.containerfs.as_ref()?;
         let layers = device(path)?;
@@ -65,13 +65,13 @@ fn device(path: &Path) -> Option<u64> {
     std::fs::metadata(path).ok().map(|found| found.dev())
 }
 
-/// Looks at the node. What cannot be seen is left out. Reads files.
+/// Measures the node. Resources that cannot be measured are missing. Reads files.
 pub(crate) fn observe(places: &Places) -> BTreeMap<Signal, Observation> {
     let mut seen = BTreeMap::new();
     let memory = meminfo();
     let field = |name: &str| memory.get(name).copied();
     if let (Some(total), Some(free)) = (field("MemTotal"), field("MemFree")) {
-        // As the kubelet has it: all but the working set, which does not count cache at rest.
+        // As in the kubelet: everything except the working set, which excludes inactive cache.
         let available = free + field("Inactive(file)").unwrap_or_default();
         let observation = Observation {
             available: available.min(total),
@@ -107,7 +107,7 @@ pub(crate) fn observe(places: &Places) -> BTreeMap<Signal, Observation> {
     seen
 }
 
-/// Processes and threads that there may still be.
+/// Returns how many more processes and threads the node can have.
 fn pids() -> Option<Observation> {
     let (most, tasks) = (tasks::most()?, tasks::count()?);
     Some(Observation {

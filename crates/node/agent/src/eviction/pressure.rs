@@ -1,4 +1,4 @@
-//! What the node is low on, and since when.
+//! The node's resource pressure and its duration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use orlop_kubelet_rules::Timestamp;
 
 use super::thresholds::{Crossed, Observation, Signal, Thresholds};
 
-/// What the node is low on, and since when.
+/// The node's resource pressure and its duration.
 ///
 /// ```text
 ///   fine ── threshold crossed ──► under pressure ── back above it ──► recovering ──► fine
@@ -21,25 +21,25 @@ pub(crate) struct Pressure {
     transition: Duration,
     since: BTreeMap<Signal, Timestamp>,
     conditions: BTreeMap<&'static str, Condition>,
-    /// Where images and containers' layers are, once the runtime has said so.
+    /// Directories of images and writable layers, once the runtime has reported them.
     pub(crate) images: Option<PathBuf>,
     pub(crate) containers: Option<PathBuf>,
 }
 
-/// A condition of the node.
+/// A pressure condition of the node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Condition {
-    /// Since when it is as it is.
+    /// When the condition began.
     pub(crate) since: Timestamp,
-    /// When its cause was last seen.
+    /// When a threshold was last crossed.
     pub(crate) last_seen: Timestamp,
 }
 
-/// What is to be done about one signal.
+/// The decision to evict pods for a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) signal: Signal,
-    /// Whether pods end within their grace period, or at once.
+    /// Whether pods end within their grace period, or immediately.
     pub(crate) graceful: bool,
     pub(crate) threshold: u64,
     pub(crate) available: u64,
@@ -57,12 +57,13 @@ impl Pressure {
         }
     }
 
-    /// Whether there is anything to look at.
+    /// Whether no thresholds are set.
     pub(crate) fn is_idle(&self) -> bool {
         self.thresholds.is_empty()
     }
 
-    /// Takes in what was seen; answers what is the most urgent, if pods are to end for it.
+    /// Updates the pressure from observations; returns the most urgent signal for which pods must
+    /// be evicted.
     pub(crate) fn update(
         &mut self,
         observations: &BTreeMap<Signal, Observation>,
@@ -91,7 +92,7 @@ impl Pressure {
         self.conditions.retain(|_, condition| {
             now.since(condition.last_seen) < transition || condition.last_seen == now
         });
-        // Memory first: nothing else kills a node as fast. Hard thresholds before soft ones.
+        // Memory first, because it is exhausted fastest; hard thresholds before soft ones.
         due.sort_by_key(|it| (it.signal, it.after.is_some()));
         due.first().map(|it| Verdict {
             signal: it.signal,
@@ -101,7 +102,7 @@ impl Pressure {
         })
     }
 
-    /// The conditions that the node is in, as `MemoryPressure`.
+    /// Returns the node's current conditions, such as `MemoryPressure`.
     pub(crate) fn conditions(&self) -> &BTreeMap<&'static str, Condition> {
         &self.conditions
     }
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn a_node_comes_under_pressure_and_recovers() {
         let mut pressure = pressure();
-        // When, what is there, which signal is acted on, and the conditions after it.
+        // Time, available amounts, signal acted on, and conditions afterwards.
         for (at, memory, disk, acted, conditions) in [
             (0, 500, 500, None, vec![]),
             (

@@ -1,24 +1,24 @@
-//! Which pod goes first.
+//! The order in which pods are evicted.
 
 use std::cmp::Reverse;
 
-/// A pod that might have to go.
+/// A pod that may be evicted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Candidate {
     pub(crate) uid: String,
     /// The pod's priority.
     pub(crate) priority: i32,
-    /// What it uses of what is low.
+    /// Its usage of the scarce resource.
     pub(crate) usage: u64,
-    /// What it was promised of it.
+    /// Its request of the resource.
     pub(crate) request: u64,
 }
 
-/// The least priority of pods that the node cannot do without (`system-cluster-critical`).
+/// The lowest priority of critical pods (`system-cluster-critical`).
 const CRITICAL: i32 = 2_000_000_000;
 
-/// Puts those who are to go first to the front: who uses more than was promised, before who does
-/// not; then the less important; then who uses most beyond the promise. Critical pods never go.
+/// Sorts pods by eviction order: first pods above their request, then lower priority, then the
+/// largest usage above the request. Critical pods are never evicted.
 pub(crate) fn rank(mut candidates: Vec<Candidate>) -> Vec<Candidate> {
     candidates.retain(|it| it.priority < CRITICAL);
     candidates.sort_by_key(|it| {

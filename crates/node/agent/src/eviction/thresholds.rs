@@ -1,4 +1,4 @@
-//! From when on the node is low, as the kubelet's flags write it.
+//! Eviction thresholds, as in the kubelet's configuration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use orlop_kubelet_rules::pod::Quantity;
 
 use crate::KubeletConfiguration;
 
-/// What can run out.
+/// An eviction signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Signal {
     /// `memory.available`
@@ -20,9 +20,9 @@ pub(crate) enum Signal {
     ImageFs,
     /// `imagefs.inodesFree`
     ImageFsInodes,
-    /// `containerfs.available`, where that is a third file system.
+    /// `containerfs.available`, if it is a third file system.
     ContainerFs,
-    /// `containerfs.inodesFree`, likewise.
+    /// `containerfs.inodesFree`, if it is a third file system.
     ContainerFsInodes,
     /// `pid.available`
     Pids,
@@ -40,7 +40,7 @@ impl Signal {
         Self::Pids,
     ];
 
-    /// The kubelet's word.
+    /// Returns the kubelet's name of the signal.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Memory => "memory.available",
@@ -54,7 +54,7 @@ impl Signal {
         }
     }
 
-    /// The node's condition when it has run low.
+    /// Returns the node condition that the signal causes.
     pub(crate) fn condition(self) -> &'static str {
         match self {
             Self::Memory => "MemoryPressure",
@@ -63,7 +63,7 @@ impl Signal {
         }
     }
 
-    /// What pods are told to have used too much of.
+    /// Returns the resource that the eviction message names.
     pub(crate) fn resource(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -77,7 +77,8 @@ impl Signal {
         Self::ALL.into_iter().find(|signal| signal.word() == word)
     }
 
-    /// What else a threshold for it is for: containers mostly are where images are.
+    /// Returns the other signal that its threshold applies to: containers usually share the file
+    /// system of images.
     fn stands_for(self) -> Option<Self> {
         let found = LIKE_IMAGES.iter().find(|(signal, _)| *signal == self);
         found.map(|(_, images)| *images)
@@ -94,14 +95,14 @@ const LIKE_THE_NODE: [(Signal, Signal); 2] = [
     (Signal::ContainerFsInodes, Signal::NodeFsInodes),
 ];
 
-/// How much of something there is.
+/// The available amount and the capacity of a resource.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Observation {
     pub(crate) available: u64,
     pub(crate) capacity: u64,
 }
 
-/// An amount, or a share of all there is.
+/// An absolute amount, or a share of the capacity.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Amount {
     Units(u64),
@@ -136,7 +137,7 @@ impl Amount {
     }
 }
 
-/// When what counts as too little.
+/// The thresholds of all signals.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Thresholds {
     hard: BTreeMap<Signal, Amount>,
@@ -148,14 +149,14 @@ pub(crate) struct Thresholds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Crossed {
     pub(super) signal: Signal,
-    /// How long it must stay crossed before pods are ended; none for a hard one.
+    /// How long it must stay crossed before pods are evicted; `None` for a hard threshold.
     pub(super) after: Option<Duration>,
     pub(super) threshold: u64,
     pub(super) available: u64,
 }
 
 impl Thresholds {
-    /// Reads them from a configuration.
+    /// Reads the thresholds from a configuration.
     pub(crate) fn read(configuration: &KubeletConfiguration) -> Result<Self, String> {
         let unknown = |field: &str, word: &str| {
             let words = Signal::ALL.map(Signal::word).join(", ");
@@ -194,13 +195,13 @@ impl Thresholds {
                 hard
             }
         };
-        // A file system of its own for containers is as low as the node's, unless it is said.
+        // A separate file system for containers gets the node's threshold, unless it has its own.
         for (of, like) in LIKE_THE_NODE {
             if let Some(amount) = hard.get(&like).copied() {
                 hard.entry(of).or_insert(amount);
             }
         }
-        // A threshold of nothing is never crossed.
+        // A zero threshold is never crossed.
         let hard = hard
             .into_iter()
             .filter(|(_, amount)| !matches!(amount, Amount::Units(0) | Amount::Share(0.0)))
@@ -233,19 +234,19 @@ impl Thresholds {
         })
     }
 
-    /// The hard threshold of a signal in bytes; none is nothing.
+    /// Returns the hard threshold of a signal in bytes; 0 if there is none.
     pub(crate) fn hard_bytes(&self, word: &str, capacity: u64) -> u64 {
         let threshold = Signal::read(word).and_then(|signal| self.hard.get(&signal));
         threshold.map_or(0, |amount| amount.of(capacity))
     }
 
-    /// Whether there is anything to look at.
+    /// Whether there are no thresholds.
     pub(crate) fn is_empty(&self) -> bool {
         self.hard.is_empty() && self.soft.is_empty()
     }
 
-    /// The thresholds that are crossed, the hard ones first. A signal that was crossed counts
-    /// until it is back above its threshold by what is to be reclaimed.
+    /// Returns the crossed thresholds, hard ones first. A signal that was crossed before counts
+    /// until it is above its threshold by the minimum reclaim.
     pub(super) fn crossed(
         &self,
         observations: &BTreeMap<Signal, Observation>,

@@ -1,4 +1,4 @@
-//! Answers.
+//! HTTP responses.
 
 use std::io;
 
@@ -9,19 +9,19 @@ use http_body_util::{BodyExt, Full};
 use orlop_kuberuntime::manager::RequestError;
 use serde_json::Value;
 
-/// The body of an answer.
+/// The body of a response.
 pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
-/// An answer.
+/// An HTTP response.
 pub(super) type Answer = Response<Body>;
 
-/// All of a body at once.
+/// Makes a body from bytes that are complete.
 pub(super) fn whole(bytes: impl Into<Bytes>) -> Body {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
-/// Words.
+/// Builds a plain text response.
 pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
     let mut answer = Response::new(whole(text.into()));
     *answer.status_mut() = status;
@@ -30,7 +30,7 @@ pub(super) fn text(status: StatusCode, text: impl Into<String>) -> Answer {
     answer
 }
 
-/// A document.
+/// Builds a JSON response.
 pub(super) fn json(value: &Value) -> Answer {
     let mut answer = Response::new(whole(value.to_string()));
     let kind = HeaderValue::from_static("application/json");
@@ -38,7 +38,7 @@ pub(super) fn json(value: &Value) -> Answer {
     answer
 }
 
-/// Metrics in Prometheus' text format.
+/// Builds a response with metrics in the Prometheus text format.
 pub(super) fn metrics(text: String) -> Answer {
     let mut answer = Response::new(whole(text));
     let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
@@ -46,7 +46,7 @@ pub(super) fn metrics(text: String) -> Answer {
     answer
 }
 
-/// Why something did not work, as the kubelet says it.
+/// Builds the response for a failed request, as the kubelet does.
 pub(super) fn failure(error: &RequestError) -> Answer {
     let status = match error {
         RequestError::NoPod(_) | RequestError::NoContainer { .. } => StatusCode::NOT_FOUND,

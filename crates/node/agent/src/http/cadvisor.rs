@@ -1,7 +1,7 @@
-//! `/metrics/cadvisor`: what the runtime measures, under cAdvisor's names.
+//! `/metrics/cadvisor`: the runtime's measurements, with cAdvisor's names.
 //!
-//! A runtime that has metrics of its own (`ListPodSandboxMetrics`) is asked for them; for others
-//! the most used ones are made from the statistics of containers.
+//! If the runtime supports `ListPodSandboxMetrics`, these are its own metrics. For others, the most
+//! used ones are built from container statistics.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ pub(super) async fn metrics(shared: &Shared) -> String {
     text
 }
 
-/// The runtime's own, by name: a family stands together in the text format.
+/// Formats the runtime's own metrics, grouped by name as the text format requires.
 fn of_runtime(descriptors: &[v1::MetricDescriptor], pods: &[v1::PodSandboxMetrics]) -> String {
     let by_name: BTreeMap<&str, &v1::MetricDescriptor> = descriptors
         .iter()
@@ -52,7 +52,7 @@ fn of_runtime(descriptors: &[v1::MetricDescriptor], pods: &[v1::PodSandboxMetric
     }
     let mut text = String::new();
     for (name, metrics) in families {
-        // Without a descriptor nobody knows what the values of labels mean.
+        // Without a descriptor, the names of the labels are unknown.
         let Some(descriptor) = by_name.get(name) else {
             continue;
         };
@@ -143,7 +143,7 @@ async fn from_stats(shared: &Shared) -> String {
     text
 }
 
-/// The value of a label, as the text format wants it.
+/// Escapes the value of a label for the text format.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")

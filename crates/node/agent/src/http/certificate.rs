@@ -1,4 +1,4 @@
-//! The certificate that an agent makes for itself.
+//! The self-signed certificate of the agent.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use rcgen::{CertificateParams, DnType, KeyPair};
 
 use crate::{AgentError, AgentOptions};
 
-/// The certificate that the configuration names, or one of its own in the certificate directory.
-/// Writes files.
+/// Returns the configured certificate, or a self-signed one in the certificate directory. Writes
+/// files.
 pub(super) fn files(options: &AgentOptions) -> Result<TlsFiles, AgentError> {
     let written = &options.configuration;
     let client_ca = &written.authentication.x509.client_ca_file;
@@ -34,7 +34,7 @@ pub(super) fn files(options: &AgentOptions) -> Result<TlsFiles, AgentError> {
 
 fn own(options: &AgentOptions, client_ca: Option<PathBuf>) -> Result<TlsFiles, AgentError> {
     let directory = &options.cert_dir;
-    // The kubelet's names.
+    // The kubelet's file names.
     let files = TlsFiles {
         certificate: directory.join("kubelet.crt"),
         key: directory.join("kubelet.key"),

@@ -1,5 +1,5 @@
-//! `/checkpoint`: a container is written out to an archive below the agent's directory, as by a
-//! kubelet.
+//! `/checkpoint`: writes a container checkpoint to an archive below the agent's directory, as the
+//! kubelet does.
 
 use std::fs::DirBuilder;
 use std::io;
@@ -15,10 +15,10 @@ use super::answer::{self, Answer};
 use super::query::Query;
 use crate::shared::Shared;
 
-/// Where the archives are, below the agent's directory.
+/// The directory of the archives, below the agent's directory.
 const DIRECTORY: &str = "checkpoints";
 
-/// Writes a container out, and says where.
+/// Checkpoints a container, and answers with the path of the archive.
 pub(super) async fn answer(
     shared: &Shared,
     pod: &PodView,
@@ -50,7 +50,7 @@ pub(super) async fn answer(
         .await;
     match written {
         Ok(()) => answer::json(&json!({ "items": [location] })),
-        // What the runtime cannot do is not there.
+        // A runtime without support answers "not found".
         Err(RequestError::Runtime(ClientError::Call { status, .. }))
             if status.code() == tonic::Code::Unimplemented =>
         {

@@ -1,4 +1,4 @@
-//! Orders of root: apply, delete, and how the node is.
+//! Control requests of root: apply, delete, and status.
 
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
@@ -10,10 +10,10 @@ use super::query::Query;
 use crate::shared::{Shared, event_json};
 use crate::source::{Outcome, Store, StoreError};
 
-/// A text that is applied.
+/// Size limit of an applied text in bytes.
 const LARGEST: usize = 10 << 20;
 
-/// Does what an order asks for.
+/// Handles a control request.
 pub(super) async fn answer(shared: &Shared, order: &str, request: Request<Incoming>) -> Answer {
     let query = Query::read(request.uri().query());
     match (order, request.method().clone()) {

@@ -1,4 +1,4 @@
-//! `/containerLogs`: what a container wrote.
+//! `/containerLogs`: the logs of containers.
 
 use std::io;
 
@@ -70,7 +70,7 @@ fn read(query: &Query) -> Result<LogQuery, String> {
         }
         (None, None) => None,
     };
-    // `all` is the same as nothing.
+    // `all` means no limit.
     let tail_lines = match query.get("tailLines") {
         Some("all") => None,
         _ => query.number("tailLines")?,

@@ -1,4 +1,4 @@
-//! `/metrics`: the manager's, and the agent's own.
+//! `/metrics`: metrics of the manager and of the agent.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,13 +9,13 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::Weight;
 use crate::shared::Shared;
 
-/// The kubelet's metrics, and those of the process.
+/// Returns the kubelet's metrics, and those of the process.
 pub(super) fn own(shared: &Shared) -> String {
     let mut text = shared.manager().metrics();
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    // The text format of Prometheus has no such end.
+    // The Prometheus text format has no end marker.
     if let Some(bare) = text.strip_suffix("# EOF\n") {
         text.truncate(bare.len());
     }
@@ -64,7 +64,7 @@ pub(super) fn own(shared: &Shared) -> String {
         );
     }
     if let Ok(open) = fs::read_dir("/proc/self/fd") {
-        // One of them is the directory itself.
+        // One of the entries is the open directory itself.
         let count = open.count().saturating_sub(1);
         gauge(
             &mut text,
@@ -91,7 +91,7 @@ pub(super) fn own(shared: &Shared) -> String {
     text
 }
 
-/// What the kubelet says of itself and of the pods it is to run.
+/// Adds the kubelet's metrics about itself and the pods it should run.
 fn kubelet(text: &mut String, shared: &Shared) {
     let name = &shared.options().node_name;
     let _ = writeln!(

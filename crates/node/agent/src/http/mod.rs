@@ -1,4 +1,4 @@
-//! The kubelet's HTTP API, and the socket through which root gives orders.
+//! The kubelet's HTTP API, and the control socket for root.
 
 mod answer;
 mod cadvisor;

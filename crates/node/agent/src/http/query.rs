@@ -1,4 +1,4 @@
-//! What stands behind the question mark.
+//! Query parameters of requests.
 
 /// The parameters of a request, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,7 +20,7 @@ impl Query {
         )
     }
 
-    /// The first value of a key.
+    /// Returns the first value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         let mut values = self.0.iter();
         values
@@ -28,13 +28,13 @@ impl Query {
             .map(|(_, value)| value.as_str())
     }
 
-    /// All values of a key.
+    /// Returns all values of a key.
     pub(super) fn all(&self, key: &str) -> Vec<String> {
         let values = self.0.iter().filter(|(k, _)| k == key);
         values.map(|(_, value)| value.clone()).collect()
     }
 
-    /// Whether a key is set, under any of its names.
+    /// Whether a key is true, under any of its names.
     pub(super) fn is_true(&self, keys: &[&str]) -> bool {
         keys.iter().any(|key| {
             matches!(
@@ -44,7 +44,7 @@ impl Query {
         })
     }
 
-    /// A number; an error says what is wrong.
+    /// Parses a number; the error describes what is wrong.
     pub(super) fn number<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, String> {
         match self.get(key) {
             None | Some("") => Ok(None),
@@ -56,7 +56,7 @@ impl Query {
     }
 }
 
-/// Undoes the percent encoding of RFC 3986, with `+` for a blank as in forms.
+/// Decodes RFC 3986 percent encoding, with `+` for a blank as in forms.
 pub(super) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! From a path to an answer.
+//! Routes requests to their handlers.
 
 use http::{HeaderValue, Method, Request, StatusCode, header};
 use hyper::body::Incoming;
@@ -13,20 +13,20 @@ use super::{cadvisor, checkpoint, control, logs, metrics, stats, stream};
 use crate::access::{Access, Caller};
 use crate::shared::{Shared, time};
 
-/// Through which listener a request came.
+/// The listener that received a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Door {
-    /// HTTPS: everything, for who is let in.
+    /// HTTPS: everything, for authenticated clients.
     Guarded,
-    /// Plain HTTP: what only reads, for anybody.
+    /// Plain HTTP: read-only requests, for anybody.
     ReadOnly,
-    /// Health alone.
+    /// Health checks only.
     Health,
-    /// The socket of root: everything, and orders.
+    /// The control socket of root: everything, and control requests.
     Root,
 }
 
-/// Answers requests.
+/// Handles requests.
 #[derive(Debug)]
 pub(super) struct Router {
     shared: Shared,
@@ -116,7 +116,7 @@ impl Router {
         }
     }
 
-    /// What only reads.
+    /// Handles read-only requests.
     async fn read(&self, parts: &[&str], method: &Method) -> Option<Answer> {
         let shared = &self.shared;
         let only_get = !matches!(*method, Method::GET | Method::HEAD);
@@ -140,7 +140,7 @@ impl Router {
         })
     }
 
-    /// What goes into pods.
+    /// Handles requests that access pods: logs, exec, attach and port-forward.
     async fn enter(&self, parts: &[&str], request: Request<Incoming>, door: Door) -> Answer {
         let shared = &self.shared;
         let query = Query::read(request.uri().query());
@@ -165,13 +165,13 @@ impl Router {
         if !enters {
             return not_found();
         }
-        // A kubelet serves checkpoints without its debugging handlers, too.
+        // A kubelet serves checkpoints even if its debugging handlers are disabled.
         let debugs = parts[0] != "checkpoint";
         if debugs && !shared.configuration().enable_debugging_handlers && door != Door::Root {
             let text = "Debug endpoints are disabled, because enableDebuggingHandlers is false\n";
             return answer::text(StatusCode::METHOD_NOT_ALLOWED, text);
         }
-        // A uid may stand between the pod's name and the container's.
+        // The path may contain a uid between the names of pod and container.
         let (namespace, name, uid, container) = match parts {
             [_, namespace, name] => (*namespace, *name, None, ""),
             ["portForward", namespace, name, uid] => (*namespace, *name, Some(*uid), ""),
@@ -223,14 +223,13 @@ fn not_allowed(method: &'static str) -> Answer {
     answer
 }
 
-/// A `v1.PodList`.
+/// Builds a `v1.PodList`.
 fn pod_list(pods: &[std::sync::Arc<PodView>]) -> Value {
     let items: Vec<Value> = pods.iter().map(|pod| pod.to_json()).collect();
     json!({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
 }
 
-/// The pods of which something runs, with as much of them as the runtime knows, as the kubelet
-/// answers.
+/// Lists the running pods with the data that the runtime has, as the kubelet does.
 fn running_pods(pods: &[std::sync::Arc<PodView>]) -> Value {
     let mut items = Vec::new();
     for pod in pods {

@@ -1,4 +1,4 @@
-//! The listeners: HTTPS, plain HTTP for reading, health, and the socket of root.
+//! The listeners: HTTPS, read-only HTTP, health, and the control socket of root.
 
 use std::fmt::Display;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use crate::AgentError;
 use crate::access::Access;
 use crate::shared::Shared;
 
-/// Streams live long, and each is a connection.
+/// Limit of connections. Each stream uses one for its whole life.
 const MAX_CONNECTIONS: usize = 512;
 const HEAD: HeadLimits = HeadLimits {
     time: Duration::from_secs(10),
@@ -37,7 +37,7 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Opens all that the configuration asks for.
+    /// Opens the listeners that the configuration enables.
     pub(crate) async fn start(shared: &Shared) -> Result<Self, AgentError> {
         let written = shared.configuration();
         let router = Arc::new(Router::new(shared.clone(), Access::new(shared.options())?));
@@ -103,12 +103,12 @@ impl Servers {
         })
     }
 
-    /// Where HTTPS is served.
+    /// Returns the address of the HTTPS server.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Closes all of them.
+    /// Closes all listeners.
     pub(crate) async fn stop(mut self) {
         self.stop.cancel();
         self.tasks.shutdown().await;
@@ -125,7 +125,7 @@ fn listen(ip: IpAddr, port: u16) -> Result<(Listener, SocketAddr), AgentError> {
     Ok((listener, address))
 }
 
-/// A socket that only root may connect to. One that nobody answers on is taken over.
+/// Listens on a socket that only root can connect to. It replaces a stale socket.
 fn listen_unix(path: &Path) -> Result<Listener, AgentError> {
     Listener::unix(path, 0o600, None).map_err(|source| AgentError::Listen {
         address: path.display().to_string(),
@@ -166,7 +166,7 @@ async fn secure(
     let Some(stream) = tls.accept(stream).await else {
         return;
     };
-    // The verifier has looked at it: one that is there is good.
+    // The TLS verifier has checked it: a certificate that is present is valid.
     let certificate = stream
         .get_ref()
         .1
@@ -188,7 +188,8 @@ where
     }
 }
 
-/// Those of a list that are safe; lists of kubelets often have others, too.
+/// Parses a list of cipher suites and ignores unsupported ones, because kubelet lists often contain
+/// insecure suites.
 fn cipher_suites(names: &[String]) -> Result<Vec<CipherSuite>, AgentError> {
     let mut suites = Vec::new();
     let mut problems = Vec::new();
@@ -206,7 +207,7 @@ fn cipher_suites(names: &[String]) -> Result<Vec<CipherSuite>, AgentError> {
     Ok(suites)
 }
 
-/// What clients of the API must do.
+/// Builds the TLS settings of the HTTPS server.
 fn load_tls(files: TlsFiles, min_version: &str, suites: &[String]) -> Result<Tls, AgentError> {
     let oldest = match min_version {
         "" | "VersionTLS10" | "VersionTLS11" => TlsVersion::default(),
@@ -217,7 +218,7 @@ fn load_tls(files: TlsFiles, min_version: &str, suites: &[String]) -> Result<Tls
     let suites = cipher_suites(suites)?;
     let rules = TlsRules {
         whom: "a client",
-        // Who shows none may still have a token.
+        // A client without a certificate may have a token.
         certificate_is_optional: true,
         terms: TlsTerms { oldest, suites },
     };

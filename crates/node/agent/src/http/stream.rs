@@ -1,6 +1,6 @@
-//! `/exec`, `/attach` and `/portForward`, passed on to the runtime's streaming server: as they are,
-//! but for the WebSockets that older runtimes do not know, which become SPDY, as under a kubelet; and
-//! `/run`, which needs no stream.
+//! `/exec`, `/attach` and `/portForward`, proxied to the runtime's streaming server. If an older
+//! runtime does not support WebSocket, the agent translates it to SPDY, as a kubelet does. `/run`
+//! needs no stream.
 
 use std::io;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use super::answer::{self, Answer};
 use super::query::Query;
 use crate::shared::Shared;
 
-/// The runtime's answer to the upgrade, and the client's.
+/// Timeout of the upgrade, on the runtime's and the client's side.
 const SETUP: Duration = Duration::from_secs(30);
 const MAX_REFUSAL: usize = 64 << 10;
-/// How long a command of `/run` may take.
+/// Timeout of a `/run` command.
 const RUN: Duration = Duration::from_mins(2);
 
-/// What is asked of the runtime.
+/// The kind of stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
     Exec,
@@ -41,7 +41,7 @@ pub(super) enum Verb {
     PortForward,
 }
 
-/// Joins a client with the runtime.
+/// Connects a client with the runtime.
 pub(super) async fn answer(
     shared: &Shared,
     verb: Verb,
@@ -86,7 +86,7 @@ async fn url(
         tty: query.is_true(&["tty"]),
     };
     if streams.tty {
-        // A terminal has one output.
+        // A terminal has a single output stream.
         streams.stderr = false;
     }
     if verb != Verb::PortForward && !(streams.stdin || streams.stdout || streams.stderr) {
@@ -134,7 +134,7 @@ fn session(streams: ExecStreams) -> Behind {
     })
 }
 
-/// Speaks WebSocket to the client and SPDY to the runtime.
+/// Translates between WebSocket on the client's side and SPDY on the runtime's.
 async fn translate(
     url: &str,
     mut request: Request<Incoming>,
@@ -163,7 +163,7 @@ async fn translate(
     Ok(Response::from_parts(parts, answer::whole(body)))
 }
 
-/// Asks the runtime for the same upgrade, and joins both connections.
+/// Requests the same upgrade from the runtime, and joins both connections.
 async fn join(
     url: &str,
     mut request: Request<Incoming>,
@@ -246,7 +246,7 @@ async fn join(
     Ok(reply)
 }
 
-/// What of a request concerns the stream, and not how the client came here.
+/// Copies the headers that concern the stream, but not the client's connection.
 fn copy_headers(from: &HeaderMap, to: &mut HeaderMap) {
     for (name, value) in from {
         let stream = *name == CONNECTION
@@ -259,7 +259,7 @@ fn copy_headers(from: &HeaderMap, to: &mut HeaderMap) {
     }
 }
 
-/// Carries bytes both ways until one side ends, or nothing has moved for `idle`.
+/// Copies bytes in both directions until one side ends, or nothing was copied for `idle`.
 async fn pump<A, B>(one: A, other: B, idle: Duration)
 where
     A: AsyncRead + AsyncWrite,
@@ -311,9 +311,10 @@ async fn carry(
     let _ = to.shutdown().await;
 }
 
-/// Runs a command and answers all that it wrote.
+/// Runs a command and answers with its complete output.
 pub(super) async fn run(shared: &Shared, pod: &PodView, container: &str, query: &Query) -> Answer {
-    // One text, cut at blanks, as the kubelet has it; or word by word.
+    // `cmd` is one text split at blanks, as in the kubelet; `command` gives the arguments one by
+    // one.
     let mut command = query.all("command");
     if command.is_empty() {
         let text = query.get("cmd").unwrap_or_default();

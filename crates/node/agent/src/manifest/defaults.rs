@@ -1,8 +1,8 @@
-//! What an API server fills in.
+//! Default values, as an API server sets them.
 
 use serde_json::{Value, json};
 
-/// Completes a pod.
+/// Sets the defaults of a pod.
 pub(super) fn pod(pod: &mut Value) {
     pod["apiVersion"] = json!("v1");
     pod["kind"] = json!("Pod");
@@ -14,7 +14,7 @@ pub(super) fn pod(pod: &mut Value) {
     set(spec, "securityContext", json!({}));
     set(spec, "schedulerName", json!("default-scheduler"));
     set(spec, "enableServiceLinks", json!(true));
-    // The two classes that every cluster has.
+    // The two priority classes that every cluster has.
     let priority = match spec["priorityClassName"].as_str() {
         Some("system-node-critical") => Some(2_000_001_000),
         Some("system-cluster-critical") => Some(2_000_000_000),
@@ -64,7 +64,7 @@ fn container(container: &mut Value, host_network: bool) {
                 ("successThreshold", 1),
                 ("failureThreshold", 3),
             ] {
-                // A zero is what Kubernetes has for a field that is not there.
+                // Kubernetes treats zero as unset.
                 if probe[field] == 0 {
                     probe[field] = Value::Null;
                 }
@@ -89,7 +89,7 @@ fn container(container: &mut Value, host_network: bool) {
     });
 }
 
-/// A limit is a request where there is none.
+/// A limit without a request is also the request.
 fn requests(resources: &mut Value) {
     let Some(limits) = resources["limits"].as_object().cloned() else {
         return;
@@ -163,7 +163,7 @@ fn volume(volume: &mut Value) {
     }
 }
 
-/// When an image is pulled that the manifest says nothing about: one that may change, always.
+/// Returns the default pull policy: `Always` for an image whose tag may change.
 fn pull_policy(image: &str) -> &'static str {
     if image.contains('@') {
         return "IfNotPresent";
@@ -175,7 +175,7 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Fills in a field that is not there. An empty text is none.
+/// Sets a field that is missing or empty.
 fn set(object: &mut Value, field: &str, value: Value) {
     let missing = match &object[field] {
         Value::Null => true,
@@ -187,7 +187,7 @@ fn set(object: &mut Value, field: &str, value: Value) {
     }
 }
 
-/// Looking a field up leaves an empty one behind; and a key without a value is none.
+/// Removes the empty fields that look-ups create, and keys without a value.
 fn prune(value: &mut Value) {
     match value {
         Value::Object(fields) => {

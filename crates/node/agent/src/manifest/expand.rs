@@ -1,31 +1,31 @@
-//! Pods from the templates of Deployments and their like.
+//! Creates pods from the templates of Deployments and other workloads.
 //!
-//! A node alone has no controllers. What can be had without them is this: as many pods as there
-//! are replicas, named `<name>-0`, `<name>-1` …; one pod of a DaemonSet; and of a Job as many pods
-//! as run at once. Each is a pod like any other from then on.
+//! A standalone node has no controllers, so the agent expands workloads itself. It creates one pod
+//! per replica, named `<name>-0`, `<name>-1` …; one pod for a DaemonSet; and for a Job, as many
+//! pods as run at once. They are ordinary pods from then on.
 
 use serde_json::{Map, Value, json};
 
-/// The annotation that says what a pod was made from, as `Deployment/web`.
+/// The annotation with the workload that a pod comes from, such as `Deployment/web`.
 pub(crate) const MADE_FROM: &str = "orlop.dev/made-from";
 
-/// More replicas than this are a mistake on one node.
+/// The limit of replicas: more are a mistake on a single node.
 const MOST_REPLICAS: i64 = 1000;
 
-/// What an object stands for.
+/// The expansion of a workload.
 #[derive(Debug, Default)]
 pub(super) struct Expanded {
     /// The pods.
     pub(super) pods: Vec<Value>,
-    /// Where in the object the pods' fields stand.
+    /// The path of the pod template in the object.
     pub(super) template: &'static str,
-    /// What is less than in a cluster.
+    /// Features that work less well than in a cluster.
     pub(super) reduced: Vec<String>,
     /// Why there are no pods.
     pub(super) wrong: Option<String>,
 }
 
-/// The pods that an object of `kind` stands for.
+/// Expands an object of `kind` to its pods.
 pub(super) fn pods(kind: &str, object: &Value) -> Expanded {
     let mut expanded = Expanded::default();
     if kind == "Pod" {
@@ -124,7 +124,7 @@ pub(super) fn pods(kind: &str, object: &Value) -> Expanded {
     expanded
 }
 
-/// One pod of a template.
+/// Creates one pod of a template.
 fn one(object: &Value, template: &Value, kind: &str, name: &str) -> Value {
     let mut metadata = match &template["metadata"] {
         Value::Object(fields) => fields.clone(),
@@ -203,7 +203,7 @@ fn stateful_set(spec: &Value, expanded: &mut Expanded) {
     }
 }
 
-/// What the pods of an indexed Job learn of their place.
+/// Sets the index of a pod of an indexed Job.
 fn index(pod: &mut Value, index: i64) {
     let text = index.to_string();
     pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] = json!(text);

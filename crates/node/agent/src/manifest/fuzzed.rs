@@ -4,7 +4,7 @@ use orlop_testkit::Fuzz;
 
 use super::load::load;
 
-/// A manifest is read, or each mistake in it is told.
+/// A manifest is loaded, or its mistakes are reported.
 #[test]
 fn no_manifest_breaks_the_agent() {
     let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: web\n  labels: {app: web}\nspec:\n  \

@@ -1,9 +1,9 @@
-//! What makes a pod out of a manifest the same pod as before.
+//! The identity of pods from manifests: their name and uid.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use serde_json::{Value, json};
 
-/// What kind of source a pod came from.
+/// The kind of source of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKind {
     /// A directory, a file, or the standard input.
@@ -15,7 +15,7 @@ pub(crate) enum SourceKind {
 }
 
 impl SourceKind {
-    /// The kubelet's word, for `kubernetes.io/config.source`.
+    /// Returns the kubelet's word, for `kubernetes.io/config.source`.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -25,7 +25,7 @@ impl SourceKind {
     }
 }
 
-/// Where a pod came from.
+/// The source of a pod.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity<'a> {
     pub(crate) kind: SourceKind,
@@ -34,9 +34,9 @@ pub(crate) struct Identity<'a> {
     pub(crate) node: &'a str,
 }
 
-/// Gives a manifest its name and uid on this node, as the kubelet does for static pods: the
-/// node's name is put after the pod's, and the uid is a sum over manifest, node and origin, so
-/// that another manifest is another pod. Pods that somebody applied keep the names they have.
+/// Sets the name and uid of a pod as the kubelet does for static pods. The node's name is appended
+/// to the pod's. The uid is a hash of manifest, node and origin, so a changed manifest is a
+/// different pod. Applied pods keep their names.
 pub(crate) fn identify(manifest: &mut Value, identity: Identity<'_>) {
     let given = manifest["metadata"]["uid"]
         .as_str()
@@ -72,11 +72,11 @@ pub(crate) fn identify(manifest: &mut Value, identity: Identity<'_>) {
     }
 }
 
-/// 128 bits in hexadecimal, as the kubelet's, which sums up a dump of Go structures and so cannot
-/// be had from anything but Go.
+/// Returns a hash of 128 bits in hexadecimal, like the kubelet's. The kubelet hashes a dump of Go
+/// structures, which only Go can reproduce.
 fn sum(manifest: &Value, identity: Identity<'_>) -> String {
     let mut hasher = Context::new(&SHA256);
-    // The keys of a JSON object are in order: the same manifest gives the same text.
+    // The keys of a JSON object are sorted: the same manifest gives the same text.
     hasher.update(manifest.to_string().as_bytes());
     match identity.kind {
         SourceKind::Http => hasher.update(format!("url:{}", identity.origin).as_bytes()),

@@ -1,4 +1,4 @@
-//! The documents of one text.
+//! Loads the documents of a text.
 
 use orlop_yaml::{Content, Document, Node, Position, documents};
 use serde_json::Value;
@@ -8,20 +8,20 @@ use super::remark::{Remark, Weight};
 use super::{defaults, expand, validate};
 use crate::document::{KINDS, check};
 
-/// What a text holds.
+/// The content of a text.
 #[derive(Debug, Default)]
 pub(crate) struct Loaded {
-    /// Pods, with defaults, valid.
+    /// Valid pods, with defaults.
     pub(crate) pods: Vec<LoadedPod>,
     /// ConfigMaps, Secrets and RuntimeClasses.
     pub(crate) objects: Vec<Value>,
-    /// The Deployments and their like that some of the pods were made from.
+    /// The workloads that some of the pods were created from.
     pub(crate) makers: Vec<Maker>,
-    /// What is wrong or was left out.
+    /// Errors and warnings.
     pub(crate) remarks: Vec<Remark>,
 }
 
-/// What pods were made from.
+/// A workload that pods are created from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Maker {
     pub(crate) kind: String,
@@ -29,23 +29,23 @@ pub(crate) struct Maker {
     pub(crate) name: String,
 }
 
-/// A pod out of a text.
+/// A pod in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LoadedPod {
     /// The manifest, as JSON.
     pub(crate) manifest: Value,
-    /// Where its document begins.
+    /// The line where its document begins.
     pub(crate) line: usize,
 }
 
 impl Loaded {
-    /// Whether something of the text cannot be used.
+    /// Whether something in the text cannot be used.
     pub(crate) fn has_errors(&self) -> bool {
         self.remarks.iter().any(|it| it.weight == Weight::Error)
     }
 }
 
-/// Reads all objects of a text. Mistakes in one do not touch the others.
+/// Loads all objects of a text. A mistake in one does not affect the others.
 pub(crate) fn load(origin: &str, text: &str) -> Loaded {
     let mut loader = Loader {
         origin,
@@ -60,15 +60,15 @@ pub(crate) fn load(origin: &str, text: &str) -> Loaded {
     loader.loaded
 }
 
-/// How an object of some kind is read.
+/// How a kind of object is loaded.
 enum Kind {
-    /// As it is.
+    /// Directly.
     Pod(&'static str),
-    /// By its template.
+    /// From its template.
     Maker(&'static str),
-    /// For pods to take values from.
+    /// As a source of values for pods.
     Values(&'static str),
-    /// One by one.
+    /// Item by item.
     List,
 }
 
@@ -111,7 +111,7 @@ impl Loader<'_> {
         }
     }
 
-    /// The items of a PodList, which need not say what they are, or of a List.
+    /// Loads the items of a List, or of a PodList, whose items may omit their kind.
     fn list(&mut self, node: &Node, kind: &str, version: &str) {
         let item_kind = kind.strip_suffix("List").unwrap_or_default();
         let Some(Node {
@@ -161,7 +161,7 @@ impl Loader<'_> {
         for (i, mut pod) in expanded.pods.into_iter().enumerate() {
             defaults::pod(&mut pod);
             let verdict = validate::pod(&pod);
-            // The same mistake in each replica is one mistake.
+            // A mistake that all replicas share is reported once.
             if i == 0 {
                 self.remark_all(&verdict, node, expanded.template, object);
             }
@@ -198,7 +198,7 @@ impl Loader<'_> {
         }
     }
 
-    /// The object as JSON, if all its fields hold what they may.
+    /// Returns the object as JSON, if all its fields are valid.
     fn checked(&mut self, node: &Node, kind: &'static str, object: &str) -> Option<Value> {
         let checked = check(&KINDS, kind, node);
         for unknown in checked.unknown {
@@ -223,7 +223,7 @@ impl Loader<'_> {
     }
 }
 
-/// What becomes of objects of a kind.
+/// Decides how objects of a kind are loaded.
 fn known(version: &str, kind: &str) -> Result<Kind, (Weight, String)> {
     let (found, expected) = match kind {
         "Pod" => (Kind::Pod("Pod"), "v1"),
@@ -261,8 +261,8 @@ fn known(version: &str, kind: &str) -> Result<Kind, (Weight, String)> {
     }
 }
 
-/// Whether a kind is none of Kubernetes' own: a slip of the pen, which must not pass for something
-/// that a node alone has no use for.
+/// Whether a kind does not exist in Kubernetes. Such a typo must not pass for a kind that a
+/// standalone node ignores.
 fn is_slip(version: &str, kind: &str) -> bool {
     let kinds: &[&str] = match version {
         "v1" => &[
@@ -281,13 +281,13 @@ fn is_slip(version: &str, kind: &str) -> bool {
         ],
         "apps/v1" => &["ControllerRevision"],
         "batch/v1" => &["CronJob"],
-        // A group of somebody else may have any kind.
+        // Other API groups can have any kind.
         _ => return false,
     };
     !kinds.contains(&kind)
 }
 
-/// Where the field `path` of the pod stands, or what of it is there.
+/// Returns the position of the pod's field `path`, or of its closest existing parent.
 fn locate(node: &Node, template: &str, path: &str) -> Position {
     let mut here = node;
     let steps = template

@@ -1,5 +1,5 @@
-//! From a text to pods: read, checked, expanded, completed with defaults, and validated as an API
-//! server does, each mistake with its line and the path of its field.
+//! Loads pods from a text: parses, checks, expands, sets defaults, and validates like an API
+//! server. Each mistake is reported with its line and field path.
 
 mod defaults;
 mod expand;

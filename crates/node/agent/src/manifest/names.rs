@@ -1,6 +1,6 @@
-//! Names as Kubernetes allows them.
+//! Validation of names, by the rules of Kubernetes.
 
-/// A DNS label: what containers, volumes and namespaces are called.
+/// Checks a DNS label: the name of a container, volume or namespace.
 pub(super) fn label(text: &str) -> Result<(), &'static str> {
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     let bytes = text.as_bytes();
@@ -15,7 +15,7 @@ pub(super) fn label(text: &str) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// A DNS name: what pods are called.
+/// Checks a DNS subdomain: the name of a pod.
 pub(super) fn subdomain(text: &str) -> Result<(), &'static str> {
     if text.is_empty() || text.len() > 253 {
         return Err("must have between 1 and 253 characters");
@@ -38,7 +38,7 @@ pub(super) fn subdomain(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The key of a label or annotation: `name` or `domain/name`.
+/// Checks the key of a label or annotation: `name` or `domain/name`.
 pub(super) fn qualified(text: &str) -> Result<(), &'static str> {
     let name = match text.split_once('/') {
         None => text,
@@ -53,7 +53,7 @@ pub(super) fn qualified(text: &str) -> Result<(), &'static str> {
     token(name)
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub(super) fn label_value(text: &str) -> Result<(), &'static str> {
     if text.len() > 63 {
         return Err("must have no more than 63 characters");
@@ -61,7 +61,7 @@ pub(super) fn label_value(text: &str) -> Result<(), &'static str> {
     if text.is_empty() { Ok(()) } else { token(text) }
 }
 
-/// The key of a value in a ConfigMap or Secret.
+/// Checks the key of a value in a ConfigMap or Secret.
 pub(super) fn data_key(text: &str) -> Result<(), &'static str> {
     let fine = !text.is_empty()
         && text.len() <= 253
@@ -77,7 +77,7 @@ pub(super) fn data_key(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// The name of a port.
+/// Checks the name of a port.
 pub(super) fn port(text: &str) -> Result<(), &'static str> {
     let bytes = text.as_bytes();
     let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';

@@ -1,17 +1,17 @@
-//! A field of a manifest, its path, and what there is to say about it.
+//! A field of a manifest with its path, and the problems found in it.
 
 use std::cell::RefCell;
 
 use serde_json::Value;
 
-/// What was found wrong or doubtful, each with the path of its field.
+/// Errors and warnings, each with the path of its field.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) errors: Vec<(String, String)>,
     pub(super) warnings: Vec<(String, String)>,
 }
 
-/// A value somewhere in an object.
+/// A value in an object, with its path.
 #[derive(Debug, Clone)]
 pub(super) struct Place<'v> {
     pub(super) value: &'v Value,
@@ -28,7 +28,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    /// A field; its value is null if it is not there.
+    /// Returns a field; its value is null if it is missing.
     pub(super) fn at(&self, field: &str) -> Self {
         let path = if self.path.is_empty() {
             field.to_owned()
@@ -42,7 +42,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    /// The items, if this is a list.
+    /// Returns the items, if this is a list.
     pub(super) fn items(&self) -> Vec<Self> {
         let items = self.value.as_array().into_iter().flatten().enumerate();
         items
@@ -54,7 +54,7 @@ impl<'v> Place<'v> {
             .collect()
     }
 
-    /// The keys and values, if this is a map.
+    /// Returns the keys and values, if this is a map.
     pub(super) fn entries(&self) -> Vec<(&'v str, Self)> {
         let entries = self.value.as_object().into_iter().flatten();
         entries
@@ -85,19 +85,19 @@ impl<'v> Place<'v> {
         !self.value.is_null()
     }
 
-    /// Says what is wrong with it.
+    /// Adds an error about the value.
     pub(super) fn wrong(&self, text: impl Into<String>) {
         let mut verdict = self.verdict.borrow_mut();
         verdict.errors.push((self.path.clone(), text.into()));
     }
 
-    /// Says what is doubtful about it.
+    /// Adds a warning about the value.
     pub(super) fn doubt(&self, text: impl Into<String>) {
         let mut verdict = self.verdict.borrow_mut();
         verdict.warnings.push((self.path.clone(), text.into()));
     }
 
-    /// A text that must be there and of some form.
+    /// Requires a text of this form.
     pub(super) fn must(&self, form: impl Fn(&str) -> Result<(), &'static str>) {
         if self.text().is_empty() {
             self.wrong("is missing");
@@ -106,7 +106,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    /// A text that must be of some form if it is there.
+    /// Requires this form, if the text is set.
     pub(super) fn may(&self, form: impl Fn(&str) -> Result<(), &'static str>) {
         if !self.text().is_empty()
             && let Err(why) = form(self.text())
@@ -115,7 +115,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    /// A text that must be one of these if it is there.
+    /// Requires one of these words, if the text is set.
     pub(super) fn one_of(&self, words: &[&str]) {
         if !self.text().is_empty() && !words.contains(&self.text()) {
             self.wrong(format!(
@@ -126,7 +126,7 @@ impl<'v> Place<'v> {
         }
     }
 
-    /// A number that must be within these bounds if it is there.
+    /// Requires a number within these bounds, if it is set.
     pub(super) fn within(&self, least: i64, most: i64) {
         match self.number() {
             Some(number) if !(least..=most).contains(&number) => {
@@ -137,13 +137,13 @@ impl<'v> Place<'v> {
                 };
                 self.wrong(format!("{number} must be {bounds}"));
             }
-            // A number that is no i64 is beyond every bound.
+            // A number that does not fit into an i64 exceeds every bound.
             None if self.value.is_number() => self.wrong("is too large"),
             _ => {}
         }
     }
 
-    /// Which one of these fields is there; more or none of them is wrong.
+    /// Returns which one of these fields is set; several or none are an error.
     pub(super) fn exactly_one<'f>(&self, fields: &[&'f str]) -> Option<&'f str> {
         let mut there = fields.iter().filter(|field| !self.value[**field].is_null());
         match (there.next(), there.next()) {

@@ -1,33 +1,33 @@
-//! What is remarked on a manifest, with its place.
+//! Errors and warnings about manifests.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How much a remark weighs.
+/// The severity of a remark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
     /// The object is not used.
     Error,
-    /// The object is used, but not all of it, or not as a cluster would.
+    /// The object is used, but a part is ignored or behaves differently than in a cluster.
     Warning,
 }
 
-/// Something about a manifest: where, and what.
+/// An error or warning about a manifest, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remark {
     /// The file or URL.
     pub origin: String,
-    /// The line in it, from 1.
+    /// The line number, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
-    /// What it is about, as `Pod default/web`.
+    /// The object, such as `Pod default/web`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub object: String,
-    /// How much it weighs.
+    /// The severity.
     pub weight: Weight,
-    /// The sentence.
+    /// The message.
     pub text: String,
 }
 

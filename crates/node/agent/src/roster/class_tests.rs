@@ -1,4 +1,4 @@
-//! What a RuntimeClass asks of the node.
+//! Node requirements of RuntimeClasses.
 
 use serde_json::{Value, json};
 

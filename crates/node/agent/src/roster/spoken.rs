@@ -1,4 +1,4 @@
-//! What a source last said.
+//! The last snapshot of a source.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub(super) struct Spoken {
     objects: Arc<Objects>,
 }
 
-/// A pod that a source names.
+/// A pod that a source lists.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) input: PodInput,
@@ -24,7 +24,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// Where its manifest is, for people.
+    /// Describes where its manifest is.
     pub(super) fn place(&self) -> String {
         match self.line {
             0 => self.origin.clone(),
@@ -44,7 +44,7 @@ impl Wanted {
 }
 
 impl Spoken {
-    /// Reads it; what has not changed since `before` is not read again.
+    /// Parses a snapshot; pods that have not changed since `before` are not parsed again.
     pub(super) fn new(snapshot: Snapshot, before: Option<Self>) -> Self {
         let Snapshot {
             pods,
@@ -67,7 +67,7 @@ impl Spoken {
             Some(before) if *before.objects == objects => Arc::clone(&before.objects),
             _ => Arc::new(objects),
         };
-        // What has not changed is not read again.
+        // Unchanged pods are not parsed again.
         let read: BTreeMap<&str, &PodInput> = before
             .iter()
             .filter(|before| Arc::ptr_eq(&before.objects, &objects))

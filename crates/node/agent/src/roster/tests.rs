@@ -1,4 +1,4 @@
-//! Manifests that come, change and go, and the orders that follow.
+//! Manifests that are added, changed and removed, and the resulting orders.
 
 use orlop_kubelet_rules::pod::Quantity;
 use serde_json::{Value, json};
@@ -75,7 +75,7 @@ fn a_new_pod_of_an_old_name_waits_for_the_old_one() {
     assert_eq!(next(&mut roster), Vec::<String>::new());
     roster.gone("1");
     assert_eq!(next(&mut roster), ["set 2"]);
-    // Back to the first before the second has gone.
+    // Back to the first manifest before the second pod is gone.
     assert_eq!(told(&mut roster, &[pod("a", "1", 80)]), ["remove 2"]);
     assert_eq!(told(&mut roster, &[]), Vec::<String>::new());
 }
@@ -109,7 +109,7 @@ fn who_was_turned_away_comes_in_when_there_is_room() {
     assert_eq!(next(&mut roster), ["remove 2"]);
     roster.gone("2");
     assert_eq!(next(&mut roster), ["set 2"]);
-    // A pod that is over holds nothing.
+    // A finished pod holds no ports.
     assert_eq!(told(&mut roster, &[b, a]), ["reject 1 NodePorts"]);
     assert!(roster.set_over("2", true));
     assert_eq!(next(&mut roster), ["remove 1"]);

@@ -1,4 +1,4 @@
-//! Manifests in a directory, or in one file.
+//! Manifests in a directory, or in a single file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,15 +15,15 @@ use super::snapshot::Outlet;
 use super::texts::Texts;
 use super::watch::Watch;
 
-/// A manifest is small; whatever is larger is something else.
+/// Size limit of a manifest in bytes.
 const LARGEST: u64 = 10 << 20;
-/// An editor makes several changes in a row: they are taken together.
+/// Delay after a change, because an editor makes several in a row.
 const SETTLE: Duration = Duration::from_millis(20);
-/// How often a directory that is not there is looked for.
+/// How often to check for a missing directory.
 const ABSENT: Duration = Duration::from_secs(1);
 
-/// Says what is in `path` now and whenever it changes. Changes that nobody is told of, as those on
-/// a file system of another machine, are found every `period`.
+/// Sends a snapshot of `path` now and after each change. Changes without an inotify event, as on a
+/// network file system, are found every `period`.
 pub(crate) async fn directory(path: PathBuf, period: Duration, texts: Texts, outlet: Outlet) {
     let mut reading = Some(Reading {
         path: path.clone(),
@@ -34,7 +34,7 @@ pub(crate) async fn directory(path: PathBuf, period: Duration, texts: Texts, out
     let mut watch: Option<Watch> = None;
     let mut watches_itself = false;
     loop {
-        // One that is not there yet comes up in the directory above it, as a file changes there.
+        // A missing directory, or a file, is watched through its parent directory.
         let is_directory = path.is_dir();
         if watch.is_none() || watches_itself != is_directory {
             watches_itself = is_directory;
@@ -84,7 +84,7 @@ pub(crate) async fn directory(path: PathBuf, period: Duration, texts: Texts, out
     }
 }
 
-/// What tells a changed file from one that is as before.
+/// Metadata that shows whether a file has changed.
 type Stamp = (u64, u64, u64, i64, i64);
 
 struct Reading {
@@ -95,12 +95,12 @@ struct Reading {
 }
 
 impl Reading {
-    /// Reads what has changed; says whether anything has.
+    /// Reads the changed files; returns whether there were any.
     fn read(&mut self) -> bool {
         let files = match self.files() {
             Ok(files) => files,
             Err(error) => {
-                // What is there cannot be told, so nothing is said to be gone.
+                // The content is unknown, so no pod is treated as removed.
                 tracing::warn!(path = %self.path.display(), %error, "cannot read the manifests");
                 return std::mem::take(&mut self.first) && error.kind() == io::ErrorKind::NotFound;
             }
@@ -126,7 +126,7 @@ impl Reading {
         changed
     }
 
-    /// The manifests there are. A directory that is not there has none.
+    /// Lists the manifest files. A missing directory has none.
     fn files(&self) -> io::Result<BTreeMap<String, Stamp>> {
         let mut files = BTreeMap::new();
         match fs::metadata(&self.path) {
@@ -144,7 +144,7 @@ impl Reading {
                 continue;
             }
             let path = entry.path();
-            // Follows links: what they lead to counts.
+            // Follows links: the target counts.
             let Ok(metadata) = fs::metadata(&path) else {
                 continue;
             };
@@ -233,7 +233,7 @@ mod tests {
             texts,
             outlet,
         ));
-        // The directory need not be there yet.
+        // The directory may be missing at first.
         names(&mut receiver, &[]).await;
         fs::create_dir(&path).unwrap();
         fs::write(path.join("b.yaml"), pod("b")).unwrap();

@@ -1,4 +1,4 @@
-//! The last good version of each text, on disk.
+//! The last valid version of each text, on disk.
 
 use std::fs;
 use std::io;
@@ -9,10 +9,11 @@ use aws_lc_rs::digest::{SHA256, digest};
 use orlop_fs::Outlives;
 use serde::{Deserialize, Serialize};
 
-/// What a text of the largest size may come to when it is kept as JSON: each of its bytes may take six.
+/// Size limit of a kept file in bytes: as JSON, each byte of a text can take six.
 pub(super) const LARGEST_KEPT: u64 = 64 << 20;
 
-/// A directory with one file for each text. Manifests may hold secrets: nobody else may read it.
+/// A directory with one file for each text. Only root can read it, because manifests may contain
+/// secrets.
 #[derive(Debug, Clone)]
 pub(crate) struct LastGood {
     directory: PathBuf,
@@ -45,13 +46,13 @@ impl LastGood {
         Ok(Self { directory })
     }
 
-    /// The last good text of an origin.
+    /// Returns the last valid text of an origin.
     pub(super) fn get(&self, origin: &str) -> Option<String> {
         let record = read(&self.path(origin))?;
         (record.origin == origin).then_some(record.text)
     }
 
-    /// Keeps a text. That it cannot is told and hurts only when the text goes bad later.
+    /// Saves a text. A failure is only logged; it matters only if the text becomes invalid later.
     pub(super) fn put(&self, origin: &str, text: &str) {
         if self.get(origin).as_deref() == Some(text) {
             return;
@@ -65,12 +66,12 @@ impl LastGood {
         }
     }
 
-    /// Forgets an origin.
+    /// Removes the text of an origin.
     pub(super) fn remove(&self, origin: &str) {
         let _ = fs::remove_file(self.path(origin));
     }
 
-    /// The origins of all that is kept and begins so.
+    /// Lists the saved origins with this prefix.
     pub(super) fn origins(&self, prefix: &str) -> Vec<String> {
         let entries = fs::read_dir(&self.directory).into_iter().flatten();
         entries

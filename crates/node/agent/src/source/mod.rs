@@ -1,8 +1,8 @@
-//! Where manifests come from: a directory, a URL, the standard input, `orlop apply`.
+//! Sources of manifests: a directory, a URL, the standard input, `orlop apply`.
 //!
-//! Each source is a task of its own that says all it has whenever that changes. A text that can no
-//! longer be read keeps the pods that it last described, over restarts too: a slip of the pen ends
-//! no pod.
+//! Each source is a task that sends a complete snapshot whenever its content changes. A text that
+//! becomes invalid keeps the pods that it last described, even after a restart: a typo stops no
+//! pod.
 
 mod directory;
 mod last_good;

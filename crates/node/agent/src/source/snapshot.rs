@@ -5,14 +5,14 @@ use tokio::sync::mpsc;
 
 use crate::manifest::Remark;
 
-/// All that a source has to say at one moment.
+/// The complete content of a source at one moment.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Snapshot {
     /// The pods, with their identities.
     pub(crate) pods: Vec<SourcePod>,
-    /// What the pods take values from.
+    /// The objects that pods refer to.
     pub(crate) objects: Vec<Value>,
-    /// What is wrong.
+    /// Errors and warnings.
     pub(crate) remarks: Vec<Remark>,
 }
 
@@ -25,17 +25,17 @@ pub(crate) struct SourcePod {
     pub(crate) kind: &'static str,
     /// The file or URL.
     pub(crate) origin: String,
-    /// The line in it.
+    /// The line number.
     pub(crate) line: usize,
 }
 
-/// What a source says, with its place among the sources.
+/// A snapshot, with the index of its source.
 pub(crate) type Update = (usize, Snapshot);
 
-/// Sources wait here for the agent; there are only ever a few.
+/// Capacity of the channel from the sources to the agent.
 pub(crate) const UPDATES: usize = 8;
 
-/// Where a source speaks to.
+/// The sending side of a source.
 #[derive(Debug, Clone)]
 pub(crate) struct Outlet {
     pub(crate) place: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Outlet {
 }
 
 impl Outlet {
-    /// Says it; `false` if nobody listens any more.
+    /// Sends a snapshot; `false` if the receiver is gone.
     pub(crate) async fn say(&self, snapshot: Snapshot) -> bool {
         self.updates.send((self.place, snapshot)).await.is_ok()
     }

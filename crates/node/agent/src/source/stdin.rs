@@ -1,4 +1,4 @@
-//! Manifests from the standard input, read once to its end.
+//! Manifests from the standard input, which is read once to its end.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::texts::Texts;
 
 const LARGEST: u64 = 10 << 20;
 
-/// How long it is waited where no thread can be started.
+/// Retry delay if no thread can be started.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Who writes there may never end.
+/// The standard input may never end, so it is read on a thread of its own.
 static READING: Place = Place::new("reading manifests from standard input", 1, 1, 0);
 
-/// Says what the standard input says.
+/// Sends a snapshot of the standard input.
 pub(crate) async fn stdin(texts: Texts, outlet: Outlet) {
     let read = || {
         READING.run(|| {
@@ -27,7 +27,7 @@ pub(crate) async fn stdin(texts: Texts, outlet: Outlet) {
     say(read, texts, outlet).await;
 }
 
-/// Nobody writes it again: what could not be begun is tried until it is.
+/// Reads the input and retries until a thread can be started, because the input is sent only once.
 async fn say<R>(mut read: impl FnMut() -> R, mut texts: Texts, outlet: Outlet)
 where
     R: Future<Output = Result<Result<String, String>, Refused>>,
@@ -37,7 +37,8 @@ where
         match read().await {
             Ok(text) => break text,
             Err(Refused::NoThread { source, .. }) => {
-                // The other sources do not wait for this one, nor who reads what is wrong.
+                // Send a snapshot with the problem, so that the agent does not wait for this
+                // source.
                 if !is_late {
                     tracing::warn!(%source, "cannot start a thread to read the manifests on the standard input; \
                          retrying");

@@ -1,8 +1,8 @@
-//! What was applied: one file for each object, kept over restarts.
+//! The store of applied objects: one file per object, kept across restarts.
 //!
-//! An object that is applied again takes the place of the former. A pod stays the same pod if only
-//! that changes which can change in a running pod (images, resources, ephemeral containers, labels
-//! and annotations, its deadline and grace period); else it is ended and made anew.
+//! Applying an object again replaces it. A pod keeps its identity if only fields change that can
+//! change in a running pod (images, resources, ephemeral containers, labels and annotations, its
+//! deadline and grace period). Otherwise it is stopped and recreated.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,37 +20,37 @@ use super::snapshot::{Snapshot, SourcePod};
 use super::texts::now;
 use crate::manifest::{Identity, LoadedPod, MADE_FROM, Maker, Remark, SourceKind, identify, load};
 
-/// What was done with an object.
+/// The change to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Verb {
-    /// It is new.
+    /// The object is new.
     Created,
-    /// It is changed.
+    /// The object was updated.
     Configured,
-    /// It is ended and made anew.
+    /// The pod is stopped and recreated.
     Replaced,
-    /// It is as it was.
+    /// The object has not changed.
     Unchanged,
-    /// It is gone.
+    /// The object was deleted.
     Deleted,
 }
 
-/// One object and what was done with it.
+/// An object and its change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Applied {
     pub(crate) object: String,
     pub(crate) verb: Verb,
 }
 
-/// What a request came to.
+/// The result of a request.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) applied: Vec<Applied>,
     pub(crate) remarks: Vec<Remark>,
 }
 
-/// Why a request came to nothing.
+/// Why a request failed.
 #[derive(Debug, Error)]
 pub(crate) enum StoreError {
     #[error("cannot store applied objects in {}: {source}", path.display())]
@@ -62,7 +62,7 @@ pub(crate) enum StoreError {
 /// Kind, namespace and name.
 type Key = (String, String, String);
 
-/// Everything that was applied.
+/// The store of applied objects.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
@@ -71,7 +71,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    /// Reads what was applied before. A file that cannot be read is skipped and told.
+    /// Opens the store. An unreadable file is logged and skipped.
     pub(crate) fn open(directory: &Path, node: &str) -> Result<Self, StoreError> {
         let disk = |source| StoreError::Disk {
             path: directory.to_owned(),
@@ -103,7 +103,7 @@ impl Store {
         })
     }
 
-    /// All that was applied.
+    /// Returns a snapshot of all applied objects.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for ((kind, ..), object) in &self.objects {
@@ -121,7 +121,7 @@ impl Store {
         snapshot
     }
 
-    /// Applies all objects of a text that are good.
+    /// Applies all valid objects of a text.
     pub(crate) fn apply(&mut self, origin: &str, text: &str) -> Result<Outcome, StoreError> {
         let loaded = load(origin, text);
         let mut outcome = Outcome {
@@ -172,7 +172,7 @@ impl Store {
         Ok(outcome)
     }
 
-    /// Deletes one object, or the pods that were made from it.
+    /// Deletes an object, or the pods that were created from it.
     pub(crate) fn delete(
         &mut self,
         kind: &str,
@@ -202,7 +202,7 @@ impl Store {
         Ok(outcome)
     }
 
-    /// The manifest with the identity it has, or a new one.
+    /// Returns the manifest with its existing identity, or a new one.
     fn identified(&self, mut manifest: Value) -> (Value, Verb) {
         let old = self.objects.get(&key(&manifest));
         let given = manifest["metadata"]["uid"].is_string();
@@ -270,7 +270,7 @@ impl Store {
         let key = key(&object);
         if verb != Verb::Unchanged {
             let path = self.path(&key);
-            // What was applied survives a power loss: nobody has another copy.
+            // Written durably, because there is no other copy.
             serde_json::to_vec(&object)
                 .map_err(io::Error::other)
                 .and_then(|bytes| orlop_fs::write_file(&path, 0o600, Outlives::PowerCut, &bytes))
@@ -297,7 +297,7 @@ impl Store {
         Ok(())
     }
 
-    /// Kinds, namespaces and names have neither slashes nor underscores once they are valid.
+    /// Valid kinds, namespaces and names contain neither slashes nor underscores.
     fn path(&self, (kind, namespace, name): &Key) -> PathBuf {
         self.directory
             .join(format!("{kind}_{namespace}_{name}.json"))
@@ -322,7 +322,7 @@ fn shown((kind, namespace, name): &Key) -> String {
     }
 }
 
-/// What of a pod cannot change while it runs.
+/// Returns the part of a pod that cannot change while it runs.
 fn lasting(pod: &Value) -> Value {
     let mut pod = pod.clone();
     if let Some(metadata) = pod["metadata"].as_object_mut() {
@@ -355,7 +355,7 @@ fn lasting(pod: &Value) -> Value {
     pod
 }
 
-/// A random uid, version 4 of RFC 9562.
+/// Returns a random uid, version 4 of RFC 9562.
 fn random_uid() -> String {
     let bits: u128 = rand::random();
     let bits = bits & !(0xf << 76) & !(0x3 << 62) | (0x4 << 76) | (0x2 << 62);

@@ -1,4 +1,4 @@
-//! The texts of one source, and the pods in them.
+//! The manifest texts of a source, and their pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use super::last_good::LastGood;
 use super::snapshot::{Snapshot, SourcePod};
 use crate::manifest::{Identity, Loaded, LoadedPod, Remark, SourceKind, Weight, identify, load};
 
-/// Texts by origin.
+/// Manifest texts by origin.
 #[derive(Debug)]
 pub(crate) struct Texts {
     kind: SourceKind,
@@ -22,7 +22,7 @@ pub(crate) struct Texts {
 struct Text {
     /// When its pods were first seen, for `kubernetes.io/config.seen`.
     seen: String,
-    /// What is to be used.
+    /// The valid pods.
     pods: Vec<LoadedPod>,
     objects: Vec<Value>,
     remarks: Vec<Remark>,
@@ -38,7 +38,7 @@ impl Texts {
         }
     }
 
-    /// Takes a text in, or why it cannot be read.
+    /// Loads a text, or stores why it cannot be read.
     pub(crate) fn put(&mut self, origin: &str, text: Result<&str, String>) {
         let loaded = match &text {
             Ok(text) => load(origin, text),
@@ -80,7 +80,7 @@ impl Texts {
         self.texts.insert(origin.to_owned(), new);
     }
 
-    /// Forgets all texts but these.
+    /// Removes all texts except these.
     pub(crate) fn retain(&mut self, origins: &BTreeSet<String>) {
         let gone: Vec<String> = self
             .texts
@@ -94,7 +94,7 @@ impl Texts {
         }
     }
 
-    /// Forgets copies of texts that are no more; `path` is what this source reads.
+    /// Removes saved copies of texts that no longer exist; `path` is what this source reads.
     pub(crate) fn sweep(&self, path: &str) {
         for origin in self.last_good.origins(path) {
             let rest = origin.strip_prefix(path).unwrap_or_default();
@@ -105,7 +105,7 @@ impl Texts {
         }
     }
 
-    /// All that the texts say.
+    /// Returns a snapshot of all texts.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for (origin, text) in &self.texts {
@@ -133,7 +133,7 @@ impl Texts {
 }
 
 impl Text {
-    /// Takes over from a former version what this one, having mistakes, has no longer.
+    /// Keeps the pods and objects of the previous version that are missing from this invalid one.
     fn keep(&mut self, before: Text, origin: &str) {
         let name = |value: &Value| {
             let text = |field: &str| {
@@ -170,7 +170,7 @@ impl Text {
     }
 }
 
-/// The time, as in `kubernetes.io/config.seen`.
+/// Returns the current time, in the format of `kubernetes.io/config.seen`.
 pub(crate) fn now() -> String {
     Timestamp::now().to_string()
 }

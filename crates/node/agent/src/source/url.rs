@@ -1,4 +1,4 @@
-//! Manifests behind a URL, asked for again and again.
+//! Manifests at a URL, which is polled.
 
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -14,10 +14,10 @@ use super::snapshot::Outlet;
 use super::texts::Texts;
 
 const LARGEST: usize = 10 << 20;
-/// How long one answer may take.
+/// Timeout of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where to ask, and how.
+/// The URL to request, and its headers.
 #[derive(Debug)]
 pub(crate) struct UrlSource {
     url: Url,
@@ -25,7 +25,7 @@ pub(crate) struct UrlSource {
 }
 
 impl UrlSource {
-    /// Prepares to ask; says what is wrong with the URL or the headers.
+    /// Prepares the requests; returns an error if the URL or the headers are invalid.
     pub(crate) fn new(url: &str, headers: &BTreeMap<String, Vec<String>>) -> Result<Self, String> {
         static PROVIDER: Once = Once::new();
         PROVIDER
@@ -90,8 +90,8 @@ impl UrlSource {
     }
 }
 
-/// Says what the URL answers, now and every `period`. While it does not answer, the pods stay as
-/// they were.
+/// Sends a snapshot of the URL now and every `period`, if it has changed. While requests fail, the
+/// pods stay.
 pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, outlet: Outlet) {
     let origin = source.url.to_string();
     let mut last: Option<Result<String, String>> = None;
@@ -112,7 +112,8 @@ pub(crate) async fn url(source: UrlSource, period: Duration, mut texts: Texts, o
     }
 }
 
-/// Not on the reactor's threads: it panics where none can be started.
+/// Resolves names on its own threads. The default resolver uses the reactor's threads and panics if
+/// none can be started.
 struct Names;
 
 impl Resolve for Names {
@@ -143,7 +144,7 @@ mod tests {
     const PODS: &str = "{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"a\"}, \
                         \"spec\": {\"containers\": [{\"name\": \"c\", \"image\": \"i:1\"}]}}";
 
-    /// Serves what `answer` holds, to who has the header.
+    /// Serves the content of `answer` to clients that send the header.
     async fn serve(listener: TcpListener, answer: Arc<Mutex<String>>) {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();

@@ -1,4 +1,4 @@
-//! Notices of changes in a directory.
+//! Detects changes in a directory.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,7 +9,7 @@ use std::path::Path;
 use rustix::fs::inotify;
 use tokio::io::unix::AsyncFd;
 
-/// A directory, watched by inotify.
+/// An inotify watch of a directory.
 #[derive(Debug)]
 pub(super) struct Watch {
     fd: AsyncFd<OwnedFd>,
@@ -30,7 +30,7 @@ impl Watch {
             | WatchFlags::ONLYDIR;
         inotify::add_watch(&fd, directory, events)?;
         Ok(Self {
-            // SAFETY: an `OwnedFd` has the same open descriptor from its making to its drop.
+            // SAFETY: an `OwnedFd` holds the same open descriptor from its creation to its drop.
             fd: unsafe { AsyncFd::register(fd) }.map_err(io::Error::from)?,
         })
     }
@@ -47,13 +47,13 @@ impl Watch {
         }
     }
 
-    /// Forgets what has been noticed until now; `false` if the directory itself is gone.
+    /// Discards the events until now; `false` if the directory itself is gone.
     pub(super) fn forget(&self) -> bool {
         drain(self.fd.get_ref()).unwrap_or(true)
     }
 }
 
-/// Reads all events there are; an error `WouldBlock` if there are none.
+/// Reads all pending events; the error is `WouldBlock` if there are none.
 fn drain(fd: &OwnedFd) -> io::Result<bool> {
     use inotify::ReadFlags;
     let mut buffer = [MaybeUninit::uninit(); 4096];

@@ -1,4 +1,4 @@
-//! What a pod needs now.
+//! Computes the actions that a pod needs.
 
 use super::init::{Initialized, plan_init_containers};
 use super::reset::containers_to_reset;
@@ -10,8 +10,9 @@ use crate::restart::{effective_policy, restarts_after_probe, should_be_started};
 use crate::sandbox_changed::pod_sandbox_changed;
 use crate::status::{ContainerState, ContainerStatus};
 
-/// The kubelet's `computePodActions`: compares a pod with what is known of it. Called again after every change: one call need not
-/// bring the pod all the way.
+/// Compares a pod with its observed state and returns the actions it needs; the kubelet's
+/// `computePodActions`. It is called again after every change, so one call need not complete the
+/// pod.
 pub fn compute_pod_actions(pod: &Pod, observed: &Observed) -> PodActions {
     let sandbox = pod_sandbox_changed(pod, &observed.status);
     let mut actions = PodActions {
@@ -29,7 +30,7 @@ pub fn compute_pod_actions(pod: &Pod, observed: &Observed) -> PodActions {
         return actions;
     }
 
-    // These may look into a pod that is still initializing; they get one life only.
+    // Ephemeral containers can start while the pod initializes; they start only once.
     actions.ephemeral_containers_to_start = pod
         .spec
         .ephemeral_containers
@@ -47,7 +48,7 @@ pub fn compute_pod_actions(pod: &Pod, observed: &Observed) -> PodActions {
     actions
 }
 
-/// Everything goes and comes back in a new sandbox, unless there is nothing left to do in it.
+/// Stops everything and starts it in a new sandbox, unless nothing is left to run.
 fn plan_new_sandbox(pod: &Pod, observed: &Observed, actions: &mut PodActions) {
     let status = &observed.status;
     actions.kill_pod = true;
@@ -132,12 +133,12 @@ fn plan_regular_containers(pod: &Pod, observed: &Observed, actions: &mut PodActi
     }
     if kept == 0 && actions.containers_to_start.is_empty() {
         actions.kill_pod = true;
-        // Else its sidecars would keep the pod alive.
+        // Otherwise sidecars would keep the pod alive.
         actions.init_containers_to_start.clear();
     }
 }
 
-/// Whether a running container was made from another definition.
+/// Whether a running container was created from another definition.
 pub(super) fn has_changed(container: &Container, running: &ContainerStatus) -> bool {
     running.hash != Some(ContainerHash::of(container))
 }

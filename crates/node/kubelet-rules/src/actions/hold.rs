@@ -1,4 +1,4 @@
-//! Waits for the end of a sandbox before containers that died with it are started again.
+//! Delays the restart of containers that may have ended because their sandbox is being stopped.
 
 use std::time::Duration;
 
@@ -7,15 +7,13 @@ use crate::Timestamp;
 use crate::pod::{Container, Pod};
 use crate::status::{ContainerState, ContainerStatus, PodStatus};
 
-/// How long after a container's violent end it is waited for the end of its sandbox.
+/// How long to wait for the end of the sandbox after a container was killed.
 const SETTLES: Duration = Duration::from_secs(1);
 
-/// Takes back the starts of containers that somebody has just killed, and answers when they are to be
-/// looked at again.
+/// Removes the starts of containers that were just killed, and returns when to check again.
 ///
-/// Whoever stops a sandbox, or kills what it stands on, ends its containers first, and a runtime tells
-/// of that at once. What is started in such a sandbox ends with it, and would count as a restart
-/// beside the one in the next sandbox.
+/// A runtime that stops a sandbox ends its containers first, and reports that at once. A container
+/// started in this sandbox would end with it, and would count as an additional restart.
 pub fn hold_back(
     pod: &Pod,
     status: &PodStatus,
@@ -40,15 +38,16 @@ pub fn hold_back(
     again
 }
 
-/// When it will be known what a container's end was part of, if it is not yet.
+/// Returns when the cause of a container's end will be known, if it is not known yet.
 fn settles(newest: &ContainerStatus, now: Timestamp) -> Option<Timestamp> {
-    // By a signal as shells count them, and what runtimes say of an end that nobody saw.
+    // Exit codes of SIGKILL and SIGTERM in shell notation, and the code of an end that the runtime
+    // did not observe.
     let killed = matches!(newest.exit_code, 137 | 143 | 255) && newest.reason != "OOMKilled";
     if newest.state != ContainerState::Exited || !killed {
         return None;
     }
     let until = newest.finished_at?.after(SETTLES);
-    // A clock that was set back keeps nobody waiting.
+    // If the clock was set back, nothing waits.
     (now < until && until <= now.after(SETTLES)).then_some(until)
 }
 

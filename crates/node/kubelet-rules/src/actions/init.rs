@@ -1,4 +1,4 @@
-//! Which init container is next, and whether the regular ones may be looked at.
+//! Decides which init container runs next, and whether the regular containers can start.
 
 use super::compute::has_changed;
 use super::resize::{ResizePlan, plan_resize};
@@ -7,15 +7,15 @@ use crate::pod::{Container, Pod};
 use crate::restart::{container_should_restart, restarts_after_probe};
 use crate::status::{ContainerState, ContainerStatus};
 
-/// Whether the regular containers may be looked at.
+/// Whether the regular containers can start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Initialized {
     Yes,
     No,
 }
 
-/// Walks the init containers from the last to the first: the last one that has left a trace tells
-/// how far the pod has come; before it, only sidecars matter.
+/// Goes through the init containers from the last to the first. The last one that has a status
+/// shows the progress; before it, only sidecars matter.
 pub(super) fn plan_init_containers(
     pod: &Pod,
     observed: &Observed,
@@ -65,8 +65,8 @@ pub(super) fn plan_init_containers(
     }
 }
 
-/// A regular container that has merely exited says nothing: after the node's reboot all have, and
-/// what the init containers prepared may be gone.
+/// Whether a regular container is created or running. Exited ones do not count: after a reboot all
+/// have exited, and the work of the init containers may be lost.
 fn any_regular_active(pod: &Pod, observed: &Observed) -> bool {
     pod.spec.containers.iter().any(|c| {
         observed
@@ -81,7 +81,7 @@ struct Walk<'a> {
     observed: &'a Observed,
     /// Whether initialization is complete.
     initialized: bool,
-    /// Whether initialization has got past the container at hand.
+    /// Whether initialization has passed the current container.
     found: bool,
 }
 
@@ -143,7 +143,7 @@ impl Walk<'_> {
         actions.init_containers_to_start.push(i);
     }
 
-    /// Returns false if the pod has failed for good.
+    /// Returns false if the pod has failed permanently.
     fn plain(
         &mut self,
         i: usize,
@@ -153,11 +153,11 @@ impl Walk<'_> {
     ) -> bool {
         let policy = self.pod.spec.restart_policy;
         match status.state {
-            // Made and never started: the runtime could not start it.
+            // Created but never started: the runtime could not start it.
             ContainerState::Created => actions.init_containers_to_start.push(i),
             ContainerState::Running => {}
             ContainerState::Exited if status.init_failed() => {
-                // Killed for want of memory counts as failed, whatever the code says.
+                // An OOM kill counts as a failure, whatever the exit code.
                 let code = if status.exit_code == 0 {
                     137
                 } else {
@@ -180,7 +180,7 @@ impl Walk<'_> {
         true
     }
 
-    /// The container at hand has done its part: on to the next, or initialization is complete.
+    /// The current container is complete: start the next one, or finish the initialization.
     fn advance(&mut self, i: usize, actions: &mut PodActions) {
         if i + 1 == self.pod.spec.init_containers.len() {
             self.initialized = true;

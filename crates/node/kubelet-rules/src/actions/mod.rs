@@ -1,4 +1,4 @@
-//! What to start, kill, resize and reset in a pod, and in which order.
+//! The actions that a pod needs: what to start, kill, resize and reset, in order.
 
 mod compute;
 mod hold;

@@ -1,14 +1,14 @@
-//! Containers whose exit asks for the whole pod to begin anew.
+//! Containers whose exit restarts all containers of the pod.
 
 use super::Reset;
 use crate::pod::{Container, Pod, RestartRuleAction};
 use crate::restart::matching_rule;
 use crate::status::{ContainerState, PodStatus};
 
-/// The containers to remove when one's exit asks for all to begin anew; none if none does.
+/// Returns the containers to remove if the exit code of one requires a restart of all; empty if
+/// none does.
 ///
-/// Those whose exit asked for it come last: as long as they are there, the wish is known, so that
-/// whoever is interrupted half-way goes on next time.
+/// The containers that require it come last. While they exist, an interrupted reset can continue.
 pub(super) fn containers_to_reset(pod: &Pod, status: &PodStatus) -> Vec<Reset> {
     let asks = |container: &Container| {
         status.newest(&container.name).is_some_and(|s| {

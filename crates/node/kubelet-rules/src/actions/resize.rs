@@ -1,22 +1,22 @@
-//! What a running container's resources ask for.
+//! Decides how a running container is resized.
 
 use super::{Observed, Resize};
 use crate::pod::{Container, ResizeRestartPolicy, Resources};
 use crate::status::ContainerStatus;
 
-/// What a running container's resources ask for.
+/// How a running container is resized.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ResizePlan {
-    /// It has what it asks for.
+    /// Its resources have not changed.
     Keep,
-    /// Change it while it runs.
+    /// Resize it while it runs.
     InPlace(Resize),
-    /// It wants to start anew for the change.
+    /// Restart it with the new resources.
     Restart,
 }
 
-/// Compares what a running container asks for with what it was last given. Without a record of
-/// that, it is left as it is.
+/// Compares the requested resources of a running container with those it was last given. Without a
+/// record, nothing changes.
 pub(super) fn plan_resize(
     container: &Container,
     running: &ContainerStatus,

@@ -1,20 +1,20 @@
-//! What a pod needs now, as data.
+//! The types of the actions that a pod needs.
 
 use std::collections::BTreeMap;
 
 use crate::pod::Resources;
 use crate::status::PodStatus;
 
-/// What a pod needs now. Containers are named by their index in the pod's lists.
+/// The actions that a pod needs. Containers are identified by their index in the pod's lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodActions {
-    /// Stop everything, the sandboxes too.
+    /// Stop everything, including the sandboxes.
     pub kill_pod: bool,
-    /// Make a new sandbox.
+    /// Create a new sandbox.
     pub create_sandbox: bool,
-    /// The newest sandbox, if it counts.
+    /// The id of the newest sandbox, if it is relevant.
     pub sandbox_id: Option<String>,
-    /// The number of the sandbox to use or make.
+    /// The attempt number of the sandbox to use or create.
     pub attempt: u32,
     /// Init containers to start, in this order.
     pub init_containers_to_start: Vec<usize>,
@@ -22,24 +22,24 @@ pub struct PodActions {
     pub containers_to_start: Vec<usize>,
     /// Ephemeral containers to start, in this order.
     pub ephemeral_containers_to_start: Vec<usize>,
-    /// Containers to kill before anything is started.
+    /// Containers to kill before others start.
     pub containers_to_kill: Vec<Kill>,
-    /// Containers to change while they run.
+    /// Containers to resize while they run.
     pub containers_to_resize: Vec<Resize>,
-    /// Containers to kill and remove, in this order, so that the pod begins anew.
+    /// Containers to kill and remove, in this order, to restart the whole pod.
     pub containers_to_reset: Vec<Reset>,
 }
 
-/// One container to kill.
+/// A container to kill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kill {
     /// The runtime's id.
     pub id: String,
     /// The name in the pod.
     pub name: String,
-    /// Why.
+    /// The reason.
     pub reason: KillReason,
-    /// Whether it comes back afterwards.
+    /// Whether it is restarted afterwards.
     pub restarts: bool,
 }
 
@@ -48,30 +48,30 @@ pub struct Kill {
 pub enum KillReason {
     /// Its definition has changed.
     DefinitionChanged,
-    /// It no longer works.
+    /// Its liveness probe failed.
     LivenessProbe,
-    /// It did not come up.
+    /// Its startup probe failed.
     StartupProbe,
-    /// Its resources have changed, and it wants to start anew for that.
+    /// Its resources have changed, and its resize policy requires a restart.
     Resized,
-    /// The runtime cannot tell what it is doing.
+    /// The runtime does not know its state.
     Unknown,
 }
 
-/// One container to change while it runs.
+/// A container to resize while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resize {
     /// The runtime's id.
     pub id: String,
     /// The name in the pod.
     pub name: String,
-    /// Whether its share of the processors changes.
+    /// Whether its CPU resources change.
     pub cpu: bool,
-    /// Whether its memory changes.
+    /// Whether its memory resources change.
     pub memory: bool,
 }
 
-/// One container to kill without grace and remove; its log stays.
+/// A container to kill without a grace period and to remove; its log stays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reset {
     /// The runtime's id.
@@ -80,36 +80,36 @@ pub struct Reset {
     pub name: String,
 }
 
-/// What a probe has found.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeResult {
-    /// It is as it should be.
+    /// The check succeeded.
     Success,
-    /// It is not.
+    /// The check failed.
     Failure,
-    /// There is no telling yet.
+    /// The result is not known yet.
     Unknown,
 }
 
-/// What the probes have found, by the runtime's container id.
+/// The results of probes, by container id.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeResults {
-    /// Whether containers still work.
+    /// Results of liveness probes.
     pub liveness: BTreeMap<String, ProbeResult>,
-    /// Whether containers have come up.
+    /// Results of startup probes.
     pub startup: BTreeMap<String, ProbeResult>,
 }
 
 /// The resources that running containers were last given, by container name.
 pub type ActuatedResources = BTreeMap<String, Resources>;
 
-/// All that is known about a pod at one moment.
+/// The observed state of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
-    /// What the runtime reports.
+    /// The status that the runtime reports.
     pub status: PodStatus,
-    /// What the probes have found.
+    /// The results of probes.
     pub probes: ProbeResults,
-    /// What the containers were last given.
+    /// The resources that containers were last given.
     pub actuated: ActuatedResources,
 }

@@ -1,4 +1,4 @@
-//! A container's configuration for the runtime.
+//! The CRI configuration of a container.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +10,32 @@ use crate::labels;
 use crate::log_path::container_log;
 use crate::pod::{Container, Pod};
 
-/// What the node adds to a container's manifest.
+/// Data of the node for a container's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerInput {
-    /// Which instance it is.
+    /// The restart count of the instance.
     pub restart_count: u32,
     /// The image's id on the node.
     pub image_ref: String,
-    /// The user the image asks for.
+    /// The user that the image specifies.
     pub image_user: ImageUser,
-    /// Variables the node adds.
+    /// Environment variables that the node adds.
     pub given_env: BTreeMap<String, String>,
-    /// Volumes and files of the node, resolved.
+    /// The resolved mounts of volumes and node files.
     pub mounts: Vec<v1::Mount>,
-    /// The container whose processes an ephemeral one is to see.
+    /// The container whose processes an ephemeral container can see.
     pub target_id: Option<String>,
     /// The node's memory in bytes.
     pub memory_capacity: u64,
-    /// The node's sizes of huge pages, as the kernel writes them (`2MB`).
+    /// The huge page sizes of the node, as the kernel writes them (`2MB`).
     pub hugepage_sizes: Vec<String>,
-    /// The RuntimeClass' handler.
+    /// The handler of the RuntimeClass.
     pub runtime_handler: String,
-    /// Whose users its pod's users are.
+    /// The pod's user namespace.
     pub user_namespace: Option<v1::UserNamespace>,
 }
 
-/// What the runtime is told about a container.
+/// Builds the CRI configuration of a container.
 pub fn container_config(
     pod: &Pod,
     container: &Container,
@@ -103,7 +103,8 @@ pub fn container_config(
     }
 }
 
-/// Files belong in the pod to whom they belong on the node: each mount is mapped as the pod is.
+/// Returns the mounts with the pod's id mappings, so that files have the same owners in the pod as
+/// on the node.
 fn mounts(input: &ContainerInput) -> Vec<v1::Mount> {
     let mut mounts = input.mounts.clone();
     if let Some(users) = &input.user_namespace {
@@ -115,7 +116,7 @@ fn mounts(input: &ContainerInput) -> Vec<v1::Mount> {
     mounts
 }
 
-/// `SIGRTMIN+1` as the contract writes it.
+/// Converts `SIGRTMIN+1` to the name in the CRI.
 fn proto_name(signal: &str) -> String {
     signal.replace('+', "PLUS").replace('-', "MINUS")
 }

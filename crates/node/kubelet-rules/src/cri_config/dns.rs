@@ -1,4 +1,4 @@
-//! A pod's resolver.
+//! DNS configuration of pods.
 
 use std::net::IpAddr;
 
@@ -6,12 +6,12 @@ use orlop_cri_api::v1;
 
 use crate::pod::{DnsPolicy, Pod};
 
-/// What the C library reads of a resolver's configuration.
+/// The limits of the C library's resolver.
 const MAX_SERVERS: usize = 3;
 const MAX_SEARCHES: usize = 32;
 const MAX_SEARCH_CHARS: usize = 2048;
 
-/// The resolver's configuration of the node.
+/// The resolver configuration of the node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostResolver {
     /// Servers.
@@ -23,7 +23,7 @@ pub struct HostResolver {
 }
 
 impl HostResolver {
-    /// Reads a `resolv.conf`.
+    /// Parses a `resolv.conf`.
     pub fn parse(text: &str) -> Self {
         let mut host = Self::default();
         for line in text.lines() {
@@ -31,7 +31,7 @@ impl HostResolver {
             let mut words = line.split_whitespace();
             match words.next() {
                 Some("nameserver") => host.servers.extend(words.next().map(str::to_owned)),
-                // The last line of each of these counts.
+                // The last of these lines counts.
                 Some("search") => {
                     host.searches = words.map(|w| w.trim_end_matches('.').to_owned()).collect();
                     host.searches.retain(|domain| !domain.is_empty());
@@ -44,19 +44,20 @@ impl HostResolver {
     }
 }
 
-/// A pod's name resolution.
+/// The DNS configuration of a pod.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PodResolver {
-    /// What the runtime is told.
+    /// The configuration for the runtime.
     pub config: v1::DnsConfig,
-    /// The pod asked for the cluster's servers, and there are none: it has the node's.
+    /// Whether the pod asks for cluster DNS but the node has no cluster servers, so that it uses
+    /// the node's.
     pub without_cluster: bool,
-    /// More was asked for than a resolver reads: the rest is left out.
+    /// Whether entries beyond the resolver's limits were dropped.
     pub truncated: bool,
 }
 
-/// Derives a pod's name resolution from its policy, the cluster's servers and domain, and the
-/// node's own.
+/// Derives a pod's DNS configuration from its policy, the cluster's servers and domain, and the
+/// node's resolver.
 pub fn pod_dns(pod: &Pod, servers: &[IpAddr], domain: &str, host: &HostResolver) -> PodResolver {
     let spec = &pod.spec;
     let cluster = match spec.dns_policy {

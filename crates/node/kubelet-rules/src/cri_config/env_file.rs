@@ -1,15 +1,15 @@
-//! Files of variables that one container of a pod writes for another: `NAME='value'` lines, a part
-//! of what a shell takes.
+//! Environment files that one container of a pod writes for another: `NAME='value'` lines, a subset
+//! of shell syntax.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::pod::{Container, FileKeyRef};
 
-/// The files that a container takes variables from, by volume and path: their text, `None` where
-/// there is none, or why it cannot be read.
+/// The environment files of a container, by volume and path: their text, `None` if the file is
+/// missing, or why it cannot be read.
 pub type EnvFiles = BTreeMap<(String, String), Result<Option<String>, String>>;
 
-/// Which files that is, by volume and path.
+/// Lists the environment files of a container, by volume and path.
 pub fn env_files(container: &Container) -> BTreeSet<(String, String)> {
     let sources = container.env.iter().filter_map(|it| it.value_from.as_ref());
     let references = sources.filter_map(|source| source.file_key_ref.as_ref());
@@ -18,7 +18,7 @@ pub fn env_files(container: &Container) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// A variable's value from its file. As the kubelet has it, an empty value is none.
+/// Returns a variable's value from its file. As in the kubelet, an empty value counts as missing.
 pub(super) fn value_of(files: &EnvFiles, reference: &FileKeyRef) -> Result<Option<String>, String> {
     let FileKeyRef {
         volume_name,
@@ -44,7 +44,7 @@ pub(super) fn value_of(files: &EnvFiles, reference: &FileKeyRef) -> Result<Optio
     }
 }
 
-/// The first value of a name. What comes after it is not looked at.
+/// Returns the first value of a name; the rest of the text is not parsed.
 fn parse(text: &str, key: &str) -> Result<Option<String>, (usize, &'static str)> {
     const BLANKS: [char; 2] = [' ', '\t'];
     let mut lines = text.lines().zip(1..);
@@ -61,7 +61,7 @@ fn parse(text: &str, key: &str) -> Result<Option<String>, (usize, &'static str)>
             return Err((number, "spaces before the = are not allowed"));
         }
         if value.starts_with(BLANKS) {
-            // To a shell that is an empty value, and then something else.
+            // A shell reads this as an empty value followed by other text.
             if name == key {
                 return Ok(None);
             }

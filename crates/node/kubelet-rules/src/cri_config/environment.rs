@@ -1,4 +1,4 @@
-//! A container's variables.
+//! Environment variables of containers.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use super::env_file::{EnvFiles, value_of};
 use super::{NodeFacts, expand, field, resource_field};
 use crate::pod::{Container, EnvSource, KeyRef, Pod};
 
-/// Values of ConfigMaps and Secrets by name, as a container's variables need them.
+/// Access to ConfigMaps and Secrets by name, for environment variables.
 pub trait Values {
-    /// The values of a ConfigMap of the pod's namespace.
+    /// Returns the values of a ConfigMap in the pod's namespace.
     fn config_map(&self, name: &str) -> Option<&BTreeMap<String, Vec<u8>>>;
-    /// The values of a Secret of the pod's namespace.
+    /// Returns the values of a Secret in the pod's namespace.
     fn secret(&self, name: &str) -> Option<&BTreeMap<String, Vec<u8>>>;
 }
 
-/// Builds a container's variables: those of whole objects first, then each of its own from those
-/// before it. What is missing and not optional keeps the container from being made. `files` are
-/// those that its variables name.
+/// Builds a container's environment: first `envFrom`, then each variable of `env`, which can refer
+/// to earlier ones. A missing value that is not optional is an error. `files` are the environment
+/// files.
 pub fn environment(
     pod: &Pod,
     container: &Container,
@@ -114,7 +114,7 @@ fn not_found(kind: &str, name: &str) -> String {
     format!("{kind} {name:?} not found; define it in the same manifest source as the pod")
 }
 
-/// Kubernetes takes any printable name without `=`; the rest of an object's keys is passed over.
+/// Kubernetes accepts any printable name without `=`; other keys are skipped.
 fn is_variable_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic() && c != '=')
 }
@@ -146,7 +146,7 @@ mod tests {
             ]),
         )]));
         let rows = [
-            // container → the variables, or what is wrong
+            // container → variables, or the error
             (
                 json!({"envFrom": [{"configMapRef": {"name": "m"}, "prefix": "P_"}]}),
                 Ok("P_A=a P_B=b"),

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::pod::EnvVar;
 
-/// Puts variables in for `$(NAME)`. `$$` stands for one `$`, and a name nobody knows stays as it
-/// is written.
+/// Expands `$(NAME)` to the variable's value. `$$` becomes `$`, and an unknown name stays
+/// unchanged.
 pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -34,8 +34,8 @@ pub fn expand(text: &str, variables: &BTreeMap<String, String>) -> String {
     out + rest
 }
 
-/// Builds a container's variables, each from those before it and from `given`, which the node
-/// adds (they lose against variables of the same name).
+/// Builds a container's variables. Each can refer to earlier ones and to `given`, which the node
+/// adds and which `env` overrides.
 pub fn expand_env(env: &[EnvVar], given: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut variables = given.clone();
     for variable in env {

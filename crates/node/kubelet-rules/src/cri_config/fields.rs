@@ -1,11 +1,11 @@
-//! What a manifest may refer to of its own pod (`fieldRef`, `resourceFieldRef`).
+//! References of a manifest to its own pod (`fieldRef`, `resourceFieldRef`).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::pod::{Container, FieldRef, Pod, Quantity, ResourceFieldRef};
 
-/// What the node knows that a manifest may refer to.
+/// Node properties that a manifest can refer to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeFacts {
     /// The node's name.
@@ -14,9 +14,9 @@ pub struct NodeFacts {
     pub host_ips: Vec<IpAddr>,
     /// The pod's addresses, the primary one first.
     pub pod_ips: Vec<IpAddr>,
-    /// Memory for pods in bytes: the limit of a container that has none.
+    /// Memory for pods in bytes: the value for a container without a limit.
     pub memory: u64,
-    /// Processors for pods in thousandths: the limit of a container that has none.
+    /// CPU for pods in millicores: the value for a container without a limit.
     pub cpu_milli: u64,
 }
 
@@ -57,7 +57,7 @@ pub fn field(pod: &Pod, facts: &NodeFacts, reference: &FieldRef) -> Result<Strin
     })
 }
 
-/// Resolves a `resourceFieldRef`; `own` is the container that it stands in, if it does in one.
+/// Resolves a `resourceFieldRef`; `own` is the container that contains it, if any.
 pub fn resource_field(
     pod: &Pod,
     own: Option<&Container>,
@@ -99,13 +99,13 @@ pub fn resource_field(
         .to_string())
 }
 
-/// `metadata.labels['app']` as its two parts.
+/// Splits `metadata.labels['app']` into its two parts.
 fn subscript(path: &str) -> Option<(&str, &str)> {
     let (map, rest) = path.split_once("['")?;
     Some((map, rest.strip_suffix("']")?))
 }
 
-/// A map as the downward API writes one: `key="value"`, one a line.
+/// Formats a map as in the downward API: one `key="value"` per line.
 fn lines(map: &BTreeMap<String, String>) -> String {
     let lines: Vec<_> = map
         .iter()

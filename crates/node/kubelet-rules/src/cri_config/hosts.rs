@@ -1,4 +1,4 @@
-//! A pod's hosts file and its host name.
+//! Hosts files and host names of pods.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use crate::pod::Pod;
 
 const HEADER: &str = "# Kubernetes-managed hosts file.\n";
 
-/// The hosts file of a pod with a network of its own.
+/// Builds the hosts file of a pod with its own network.
 pub fn hosts_file(pod: &Pod, ips: &[IpAddr], domain: &str) -> String {
     let mut text = HEADER.to_owned();
     text.push_str(
@@ -28,7 +28,7 @@ pub fn hosts_file(pod: &Pod, ips: &[IpAddr], domain: &str) -> String {
     text + &aliases(pod)
 }
 
-/// The hosts file of a pod on the node's network: the node's, and what the pod adds.
+/// Builds the hosts file of a host network pod: the node's file and the pod's aliases.
 pub fn node_hosts_file(pod: &Pod, of_node: &str) -> String {
     let mut text = "# Kubernetes-managed hosts file (host network).\n".to_owned();
     text.push_str(of_node);
@@ -38,14 +38,14 @@ pub fn node_hosts_file(pod: &Pod, of_node: &str) -> String {
     text + &aliases(pod)
 }
 
-/// The pod's host name: its own choice or its name, as long as Linux takes one.
+/// Returns the pod's host name: its own choice or its name, cut to the limit of Linux.
 pub fn host_name(pod: &Pod) -> String {
     let own = [&pod.spec.hostname_override, &pod.spec.hostname];
     let own = own.into_iter().find(|name| !name.is_empty());
     truncated(own.unwrap_or(&pod.metadata.name))
 }
 
-/// The pod's name in the cluster's domain, if it is in a subdomain.
+/// Returns the pod's name in the cluster's domain, if it has a subdomain.
 pub fn full_name(pod: &Pod, domain: &str) -> Option<String> {
     let subdomain = &pod.spec.subdomain;
     let is_own = !pod.spec.hostname_override.is_empty();
@@ -56,7 +56,7 @@ pub fn full_name(pod: &Pod, domain: &str) -> Option<String> {
     Some(format!("{name}.{subdomain}.{namespace}.svc.{domain}"))
 }
 
-/// A host name as long as Linux takes one, without a separator at its end.
+/// Cuts a host name to the limit of Linux, without a separator at its end.
 pub(super) fn truncated(name: &str) -> String {
     const MAX: usize = 63;
     let cut: String = name.chars().take(MAX).collect();

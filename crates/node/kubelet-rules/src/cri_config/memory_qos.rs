@@ -1,22 +1,22 @@
-//! Memory that is kept for a pod, and from when on it is slowed down (`MemoryQoS`).
+//! Memory protection and throttling of pods (`MemoryQoS`).
 
 use orlop_cri_api::v1;
 
 use super::{QosClass, qos_class};
 use crate::pod::{Container, Pod, Quantity};
 
-/// What memory is kept for whom, and from when on a container is slowed down (`MemoryQoS`).
+/// Settings of memory protection and throttling (`MemoryQoS`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryQos {
-    /// `memoryThrottlingFactor`: the part of what a container may have above its request from which
-    /// on it must give memory back, instead of growing until it is killed.
+    /// `memoryThrottlingFactor`: the share of the memory between request and limit above which the
+    /// kernel throttles a container, before it is killed.
     pub throttling_factor: f64,
-    /// `memoryReservationPolicy: TieredReservation`: what was asked for is kept, firmly for
-    /// Guaranteed pods and if possible for Burstable ones.
+    /// `memoryReservationPolicy: TieredReservation`: requested memory is protected, with
+    /// `memory.min` for Guaranteed pods and `memory.low` for Burstable ones.
     pub tiered: bool,
 }
 
-/// What is kept for a cgroup.
+/// The memory protection of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Protection {
     /// `memory.min`.
@@ -26,7 +26,7 @@ pub struct Protection {
 }
 
 impl MemoryQos {
-    /// What is kept of a request for a pod of some class, or for one of its containers.
+    /// Returns the protection of a request, for a pod of this class or one of its containers.
     pub fn protection(&self, class: QosClass, request: i64) -> Protection {
         match class {
             QosClass::Guaranteed if self.tiered => Protection {
@@ -42,8 +42,7 @@ impl MemoryQos {
     }
 }
 
-/// Tells the runtime what is kept for a container and where it is slowed down. This is for cgroups
-/// of version 2.
+/// Sets the memory protection and throttling of a container, for cgroup v2.
 pub fn protect_memory(
     resources: &mut v1::LinuxContainerResources,
     pod: &Pod,
@@ -59,7 +58,7 @@ pub fn protect_memory(
         let text = value.to_string();
         resources.unified.insert(file.to_owned(), text);
     };
-    // What a container does not ask for it may have all the same: only a request is kept.
+    // Only requested memory is protected.
     let kept = qos.protection(qos_class(pod), request);
     if request == 0 || !qos.tiered {
         set("memory.min", 0);
@@ -70,7 +69,7 @@ pub fn protect_memory(
         set("memory.low", kept.low);
     }
     if request == limit {
-        // All it may have is its own.
+        // The container has requested all memory it can use.
         return;
     }
     let most = match limit {
@@ -83,7 +82,7 @@ pub fn protect_memory(
     }
 }
 
-/// Between a request and the most that there is, in whole pages.
+/// Returns the threshold between request and maximum, in whole pages.
 fn throttled_at(request: i64, most: i64, factor: f64, page: u64) -> i64 {
     let page = i64::try_from(page.max(1)).unwrap_or(4096);
     let at = request as f64 + (most as f64 - request as f64) * factor;
@@ -127,7 +126,7 @@ mod tests {
             ),
             (plain, burstable.clone(), Some(0), Some(0), Some(190 * MIB)),
             (half, burstable, Some(0), Some(0), Some(150 * MIB)),
-            // Without a limit the node is the limit.
+            // Without a limit, the node's memory is the limit.
             (
                 tiered,
                 json!({"requests": {"memory": "100Mi"}}),
@@ -135,7 +134,7 @@ mod tests {
                 Some(100 * MIB),
                 Some(910 * MIB),
             ),
-            // The request of who names a limit alone is the limit.
+            // If only a limit is set, it is also the request.
             (
                 tiered,
                 json!({"limits": {"memory": "100Mi"}}),
@@ -143,7 +142,7 @@ mod tests {
                 Some(100 * MIB),
                 None,
             ),
-            // Nothing asked for, no limit: as far as the formula goes, that is no difference.
+            // Without request and limit, the formula is the same.
             (tiered, json!({}), Some(0), Some(0), None),
             (
                 tiered,
@@ -152,7 +151,7 @@ mod tests {
                 Some(0),
                 None,
             ),
-            // Less than a page above the request is nothing.
+            // Less than a page above the request rounds to zero.
             (
                 half,
                 json!({"requests": {"memory": "4096"}, "limits": {"memory": "4100"}}),

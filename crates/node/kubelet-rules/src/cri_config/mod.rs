@@ -1,6 +1,6 @@
-//! What the runtime is told about a sandbox and a container.
+//! The CRI configuration of sandboxes and containers.
 //!
-//! Not here yet: exclusive processors, device plugins and CDI.
+//! Not supported yet: exclusive CPUs, device plugins and CDI.
 
 mod container;
 mod dns;

@@ -1,4 +1,4 @@
-//! What a pod asks for as a whole.
+//! Resources of a pod as a whole.
 
 use orlop_cri_api::v1;
 
@@ -7,9 +7,9 @@ use crate::pod::{Container, Pod, Quantity};
 
 const PERIOD: i64 = 100_000;
 
-/// What a pod as a whole asks for of a resource, without overhead: its own word, else its
-/// containers and sidecars together, or as much as an init container with the sidecars that run
-/// by then, if that is more.
+/// Returns a pod's total request of a resource, without overhead: its pod-level request, else the
+/// sum of its containers and sidecars. An init container counts with the sidecars that run by then,
+/// if that is more.
 pub fn pod_request(pod: &Pod, name: &str) -> Quantity {
     let own = pod.spec.resources.as_ref().and_then(|r| r.request(name));
     own.unwrap_or_else(|| {
@@ -17,14 +17,14 @@ pub fn pod_request(pod: &Pod, name: &str) -> Quantity {
     })
 }
 
-/// What a pod as a whole may use of a resource, without overhead; `None` if one of its containers
-/// has no limit.
+/// Returns a pod's total limit of a resource, without overhead; `None` if one of its containers has
+/// no limit.
 pub fn pod_limit(pod: &Pod, name: &str) -> Option<Quantity> {
     let own = pod.spec.resources.as_ref().and_then(|r| r.limit(name));
     own.or_else(|| total(pod, |c| c.resources.limit(name)))
 }
 
-/// The sums that the runtime is told about a pod.
+/// Returns the pod's total resources for the runtime.
 pub fn pod_resources(pod: &Pod) -> v1::LinuxContainerResources {
     v1::LinuxContainerResources {
         cpu_period: PERIOD,
@@ -35,7 +35,7 @@ pub fn pod_resources(pod: &Pod) -> v1::LinuxContainerResources {
     }
 }
 
-/// What the pod's RuntimeClass costs on top of that.
+/// Returns the pod's overhead for the runtime.
 pub fn overhead(pod: &Pod) -> v1::LinuxContainerResources {
     let of = |name: &str| pod.spec.overhead.get(name).copied().unwrap_or_default();
     let cpu = of("cpu").milli();
@@ -48,7 +48,7 @@ pub fn overhead(pod: &Pod) -> v1::LinuxContainerResources {
     }
 }
 
-/// `None` as soon as a container that counts has no amount.
+/// Sums an amount over the containers; `None` if one of them has no amount.
 fn total(pod: &Pod, amount: impl Fn(&Container) -> Option<Quantity>) -> Option<Quantity> {
     let mut sidecars = Quantity::default();
     let mut most_init = Quantity::default();

@@ -1,24 +1,24 @@
-//! A pod's class of service.
+//! QoS classes of pods.
 
 use crate::pod::{Container, Pod};
 
-/// The least priority of pods that the node cannot do without (`system-node-critical`).
+/// The lowest priority of node-critical pods (`system-node-critical`).
 const NODE_CRITICAL: i32 = 2_000_001_000;
 const GUARANTEED: i64 = -997;
 const BEST_EFFORT: i64 = 1000;
 
-/// How firmly a pod's resources are promised.
+/// The QoS class of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QosClass {
-    /// All it may use is its own.
+    /// Each container requests everything it may use.
     Guaranteed,
-    /// Some of it is.
+    /// Something is requested, but not everything.
     Burstable,
-    /// Nothing is.
+    /// Nothing is requested or limited.
     BestEffort,
 }
 
-/// Derives a pod's class from the processors and memory of its init and regular containers.
+/// Derives a pod's class from the CPU and memory of its init and regular containers.
 pub fn qos_class(pod: &Pod) -> QosClass {
     let mut any = false;
     let mut all = true;
@@ -37,8 +37,8 @@ pub fn qos_class(pod: &Pod) -> QosClass {
     }
 }
 
-/// How readily the kernel kills a container for want of memory, on a node with `memory_capacity`
-/// bytes: the smaller its request, the more readily. A sidecar outlives those it serves.
+/// Returns the OOM score adjustment of a container on a node with `memory_capacity` bytes: a
+/// smaller request gives a higher score. A sidecar is killed after the containers it serves.
 pub fn oom_score_adj(pod: &Pod, container: &Container, memory_capacity: u64) -> i64 {
     if pod.spec.priority.is_some_and(|p| p >= NODE_CRITICAL) {
         return GUARANTEED;

@@ -1,15 +1,15 @@
-//! A container's resources in the runtime's words.
+//! CRI resources of a container.
 
 use orlop_cri_api::v1;
 
 use super::oom_score_adj;
 use crate::pod::{Container, Pod, Quantity};
 
-/// The stretch of time that a quota is for, in microseconds.
+/// The CFS quota period in microseconds.
 const PERIOD: i64 = 100_000;
 
-/// What a container may use. Every size of huge page the node has gets a limit, so that one that
-/// was not asked for cannot be used.
+/// Returns the resources of a container. Each huge page size of the node gets a limit, so that a
+/// size that is not requested cannot be used.
 pub fn container_resources(
     pod: &Pod,
     container: &Container,
@@ -27,7 +27,7 @@ pub fn container_resources(
         hugepage_limits: hugepage_sizes
             .iter()
             .map(|size| v1::HugepageLimit {
-                // Kubernetes writes `hugepages-2Mi` where the kernel writes `2MB`.
+                // The kernel's `2MB` is `hugepages-2Mi` in Kubernetes.
                 page_size: size.clone(),
                 limit: resources
                     .limit(&format!("hugepages-{}", size.replace('B', "i")))
@@ -39,17 +39,17 @@ pub fn container_resources(
     }
 }
 
-/// Thousandths of a processor as the kernel's shares, within what it takes.
+/// Converts millicores to CPU shares, within the kernel's bounds.
 pub fn cpu_shares(milli: i64) -> i64 {
     (milli.saturating_mul(1024) / 1000).clamp(2, 262_144)
 }
 
-/// Thousandths of a processor as microseconds in each period; 0 for no limit.
+/// Converts millicores to a quota in microseconds per period; 0 for no limit.
 pub fn cpu_quota(milli: i64) -> i64 {
     if milli <= 0 {
         return 0;
     }
-    // The kernel takes no quota under a millisecond.
+    // The kernel's minimum quota is a millisecond.
     (milli.saturating_mul(PERIOD) / 1000).max(1000)
 }
 
@@ -87,7 +87,7 @@ mod tests {
         let made = container_resources(&Pod::default(), &container, 1 << 30, &sizes);
         let limits: Vec<_> = made.hugepage_limits.iter().map(|l| l.limit).collect();
         assert_eq!(limits, [4 << 20, 0]);
-        // A request that is missing is the limit.
+        // A missing request equals the limit.
         assert_eq!((made.cpu_shares, made.cpu_quota), (512, 50_000));
         assert_eq!(made.memory_limit_in_bytes, 1024);
     }

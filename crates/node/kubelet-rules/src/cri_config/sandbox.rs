@@ -1,4 +1,4 @@
-//! A sandbox's configuration for the runtime.
+//! The CRI configuration of a sandbox.
 
 use orlop_cri_api::v1;
 
@@ -9,24 +9,24 @@ use crate::labels;
 use crate::log_path::pod_directory;
 use crate::pod::{Pod, ProfileKind};
 
-/// What the node adds to a pod's manifest for its sandbox.
+/// Data of the node for a sandbox's configuration.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SandboxInput {
-    /// The number of the sandbox.
+    /// The attempt number of the sandbox.
     pub attempt: u32,
-    /// The directory with all pods' logs.
+    /// The directory with the logs of all pods.
     pub pod_logs_dir: String,
-    /// The pod's cgroup, beneath which the runtime puts the sandbox's.
+    /// The pod's cgroup, the parent of the sandbox's.
     pub cgroup_parent: String,
-    /// The cluster's domain, for pods that use their full name as host name.
+    /// The cluster's domain, for pods that use their FQDN as host name.
     pub domain: String,
-    /// The pod's name resolution.
+    /// The pod's DNS configuration.
     pub dns: v1::DnsConfig,
-    /// Whose users its users are.
+    /// The pod's user namespace.
     pub user_namespace: Option<v1::UserNamespace>,
 }
 
-/// What the runtime is told about a pod's sandbox.
+/// Builds the CRI configuration of a pod's sandbox.
 pub fn sandbox_config(pod: &Pod, input: &SandboxInput) -> v1::PodSandboxConfig {
     let meta = &pod.metadata;
     let hostname = if pod.spec.host_network {
@@ -75,7 +75,7 @@ fn linux(pod: &Pod, input: &SandboxInput) -> v1::LinuxPodSandboxConfig {
             supplemental_groups: groups(pod),
             supplemental_groups_policy: group_policy(pod).into(),
             privileged,
-            // The sandbox runs nothing of the pod's, so that the strictest filter fits.
+            // The sandbox runs no process of the pod, so the default profile is enough.
             seccomp: Some(security_profile(ProfileKind::RuntimeDefault, None)),
             ..v1::LinuxSandboxSecurityContext::default()
         }),

@@ -1,4 +1,4 @@
-//! A container's security settings for the runtime.
+//! The CRI security settings of a container.
 
 use orlop_cri_api::v1;
 use orlop_cri_api::v1::security_profile::ProfileType;
@@ -30,30 +30,30 @@ const READ_ONLY: [&str; 5] = [
     "/proc/sysrq-trigger",
 ];
 
-/// The user an image asks for.
+/// The user that an image specifies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImageUser {
-    /// By number.
+    /// The numeric user id, if any.
     pub uid: Option<i64>,
-    /// By name.
+    /// The user name.
     pub name: String,
 }
 
-/// Why a container that must not run as root is refused.
+/// Why `runAsNonRoot` rejects a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum RootRefused {
-    /// The manifest says both.
+    /// The manifest sets both `runAsNonRoot` and user 0.
     #[error("the container has runAsNonRoot, but its runAsUser is 0; set another runAsUser")]
     Manifest,
     /// The image runs as root.
     #[error("the container has runAsNonRoot, and its image runs as root; set runAsUser")]
     Image,
-    /// The image's user has a name only, behind which root may hide.
+    /// The image names its user, which may be root, without a numeric id.
     #[error("the container has runAsNonRoot, and its image has a non-numeric user; set runAsUser")]
     NamedUser,
 }
 
-/// Holds a container to its `runAsNonRoot`.
+/// Checks a container's `runAsNonRoot`.
 pub fn check_non_root(
     pod: &Pod,
     container: &Container,
@@ -73,7 +73,7 @@ pub fn check_non_root(
     }
 }
 
-/// The namespaces of a pod, or of a container that looks into another one.
+/// Returns the namespaces of a pod, or of an ephemeral container with a target.
 pub(super) fn namespaces(
     pod: &Pod,
     target_id: Option<&str>,
@@ -104,7 +104,8 @@ pub(super) fn namespaces(
     }
 }
 
-/// The security of a container: its own settings before its pod's before its image's.
+/// Returns the security settings of a container: its own override the pod's, which override the
+/// image's.
 pub(super) fn container_security(
     pod: &Pod,
     container: &Container,
@@ -193,7 +194,8 @@ pub(super) fn selinux(options: &SeLinuxOptions) -> v1::SeLinuxOption {
     }
 }
 
-/// Without a profile there is no filter: what Kubernetes promises unless the node says otherwise.
+/// Converts a seccomp profile. Without a profile there is no filter: the default of Kubernetes,
+/// unless the node changes it.
 fn seccomp(profile: Option<&SeccompProfile>) -> v1::SecurityProfile {
     profile.map_or_else(
         || security_profile(ProfileKind::Unconfined, None),

@@ -1,39 +1,39 @@
-//! What containers may swap.
+//! Swap limits of containers.
 
 use orlop_cri_api::v1;
 
 use super::{QosClass, qos_class};
 use crate::pod::{Container, Pod, Quantity};
 
-/// Pods with this priority or a higher one do not swap: a node depends on them.
+/// Pods with at least this priority do not swap, because the node depends on them.
 const CRITICAL: i32 = 2_000_000_000;
 
-/// What containers may swap (`memorySwap.swapBehavior`).
+/// How much swap containers may use (`memorySwap.swapBehavior`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SwapBehavior {
-    /// Nothing.
+    /// Containers do not swap.
     #[default]
     NoSwap,
-    /// As much of the node's swap as they asked for of its memory, where their pod is Burstable.
+    /// Containers of Burstable pods get swap in proportion to their memory request.
     LimitedSwap,
 }
 
-/// The node's memory and swap.
+/// The node's memory, swap and swap behavior.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SwapFacts {
-    /// What containers may do.
+    /// How much swap containers may use.
     pub behavior: SwapBehavior,
     /// The node's memory in bytes.
     pub memory: u64,
     /// The node's swap in bytes.
     pub swap: u64,
-    /// Whether the kernel can hold a cgroup to a limit of swap.
+    /// Whether the kernel can limit the swap of a cgroup.
     pub can_limit: bool,
-    /// Whether its cgroups are of version 2.
+    /// Whether the node has cgroup v2.
     pub unified: bool,
 }
 
-/// Holds a container to what it may swap, on a node whose kernel can.
+/// Sets the swap limit of a container, if the kernel supports it.
 pub fn limit_swap(
     resources: &mut v1::LinuxContainerResources,
     pod: &Pod,
@@ -49,7 +49,8 @@ pub fn limit_swap(
             .unified
             .insert("memory.swap.max".to_owned(), allowance.to_string());
     } else {
-        // Here the limit is one of memory and swap together; where there is none, this is ignored.
+        // On cgroup v1, the limit is for memory and swap together; without swap accounting it is
+        // ignored.
         resources.memory_swap_limit_in_bytes = resources.memory_limit_in_bytes;
     }
 }

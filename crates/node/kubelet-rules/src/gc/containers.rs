@@ -1,4 +1,4 @@
-//! Which dead containers go.
+//! Garbage collection of dead containers.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,11 +9,11 @@ use crate::Timestamp;
 /// How many dead containers are kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContainerPolicy {
-    /// Younger ones are left alone.
+    /// Younger containers are not removed.
     pub min_age: Duration,
-    /// Instances kept of each container of each pod; `None` for all.
+    /// Dead instances kept per container; `None` for all.
     pub max_per_container: Option<usize>,
-    /// Instances kept on the node; `None` for all.
+    /// Dead instances kept on the node; `None` for all.
     pub max_total: Option<usize>,
 }
 
@@ -27,16 +27,16 @@ impl Default for ContainerPolicy {
     }
 }
 
-/// What becomes of a pod.
+/// Whether a pod still exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodFate {
-    /// It is still wanted.
+    /// The pod is still wanted.
     Wanted,
-    /// Nothing of it is wanted any more.
+    /// The pod is gone.
     Gone,
 }
 
-/// One container that does not run.
+/// A container that is not running.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeadContainer {
     /// The runtime's id.
@@ -45,16 +45,16 @@ pub struct DeadContainer {
     pub pod_uid: String,
     /// Its name in the pod.
     pub name: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
     /// Whether its pod is still wanted.
     pub fate: PodFate,
-    /// Whether the runtime cannot tell its state, so that it is killed before it is removed.
+    /// Whether its state is unknown, so that it is killed before its removal.
     pub unknown: bool,
 }
 
-/// Chooses the containers to remove, in this order. `sources_ready` says that all manifests have
-/// been seen: until then a pod that seems gone may merely not have been read yet.
+/// Chooses the containers to remove, in order. `sources_ready` means that all manifests have been
+/// read: until then, a pod that seems gone may only be unread.
 pub fn containers_to_remove(
     dead: &[DeadContainer],
     policy: &ContainerPolicy,
@@ -92,7 +92,7 @@ pub fn containers_to_remove(
     if let Some(max) = policy.max_total {
         let total: usize = count(&units);
         if total > max {
-            // An equal share for each container, one at the least; then the oldest of all.
+            // First an equal share for each container, at least one; then the oldest of all.
             units.retain(|_, unit| !unit.is_empty());
             let share = (max / units.len().max(1)).max(1);
             cut(&mut units, share, &mut remove);

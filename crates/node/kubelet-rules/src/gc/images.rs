@@ -1,19 +1,19 @@
-//! Which images go when the disk fills.
+//! Garbage collection of images.
 
 use std::time::Duration;
 
 use crate::Timestamp;
 
-/// When unused images go.
+/// When unused images are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImagePolicy {
-    /// From this much of the disk on, in percent.
+    /// Disk usage in percent at which removal starts.
     pub high_percent: u8,
-    /// Until no more than this is used, in percent.
+    /// Disk usage in percent at which removal stops.
     pub low_percent: u8,
-    /// Images known for less than this stay.
+    /// Younger images are not removed.
     pub min_age: Duration,
-    /// Images unused for longer than this go, whatever the disk holds.
+    /// Images unused for longer than this are removed, whatever the disk usage.
     pub max_age: Option<Duration>,
 }
 
@@ -28,16 +28,16 @@ impl Default for ImagePolicy {
     }
 }
 
-/// The file system with the images.
+/// The usage of the image file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskUsage {
     /// Its size in bytes.
     pub capacity: u64,
-    /// What is free of it.
+    /// Its free bytes.
     pub available: u64,
 }
 
-/// One image on the node.
+/// An image on the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImageRecord {
     /// Its id.
@@ -48,13 +48,13 @@ pub struct ImageRecord {
     pub first_detected: Timestamp,
     /// When a container was last seen to use it; `None` for never.
     pub last_used: Option<Timestamp>,
-    /// Whether a container (or an image volume) uses it now.
+    /// Whether a container or an image volume uses it now.
     pub in_use: bool,
-    /// Whether the runtime wants it kept.
+    /// Whether the runtime pins it.
     pub pinned: bool,
 }
 
-/// How much is to be freed, if the disk is fuller than it may be.
+/// Returns how many bytes to free, if the disk usage exceeds the threshold.
 pub fn bytes_to_free(policy: &ImagePolicy, disk: DiskUsage) -> Option<u64> {
     if disk.capacity == 0 {
         return None;
@@ -69,8 +69,8 @@ pub fn bytes_to_free(policy: &ImagePolicy, disk: DiskUsage) -> Option<u64> {
     u64::try_from(wanted.saturating_sub(available)).ok()
 }
 
-/// Chooses the images to remove, in this order: those unused for too long, then as many as it
-/// takes to free `to_free` bytes, the longest unused first.
+/// Chooses the images to remove, in order: those unused for too long, then enough to free `to_free`
+/// bytes, the longest unused first.
 pub fn images_to_remove<'a>(
     images: &'a [ImageRecord],
     policy: &ImagePolicy,

@@ -1,4 +1,4 @@
-//! What to remove: dead containers, dead sandboxes, unused images.
+//! Garbage collection of dead containers, dead sandboxes and unused images.
 
 mod containers;
 mod images;

@@ -1,4 +1,4 @@
-//! Which sandboxes go.
+//! Garbage collection of sandboxes.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,23 +6,23 @@ use std::collections::BTreeMap;
 use super::PodFate;
 use crate::Timestamp;
 
-/// One sandbox.
+/// A sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sandbox {
     /// The runtime's id.
     pub id: String,
     /// The pod it belongs to.
     pub pod_uid: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Timestamp,
-    /// Whether it works, or has containers.
+    /// Whether it is ready, or has containers.
     pub in_use: bool,
     /// Whether its pod is still wanted.
     pub fate: PodFate,
 }
 
-/// Chooses the sandboxes to stop and then remove, the oldest of each pod first: those not in use,
-/// save the newest of a pod that is still wanted, from which its next attempt is numbered.
+/// Chooses the sandboxes to stop and remove, the oldest of each pod first. It keeps sandboxes in
+/// use, and the newest one of a wanted pod, which determines the next attempt number.
 pub fn sandboxes_to_remove(sandboxes: &[Sandbox]) -> Vec<Sandbox> {
     let mut pods: BTreeMap<&str, Vec<&Sandbox>> = BTreeMap::new();
     for sandbox in sandboxes {

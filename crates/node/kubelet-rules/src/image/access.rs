@@ -1,32 +1,32 @@
-//! Who may use an image that is on the node: whose credentials once pulled it is written down, so
-//! that a private image is no gift to everybody else on the node.
+//! Access to images on the node. Records of the credentials that pulled an image keep private
+//! images from other pods.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a record's file, as the kubelet writes it: records move between the two.
+/// The kind of a record file, as the kubelet writes it: both can use each other's records.
 const KIND: &str = "ImagePulledRecord";
 const API_VERSION: &str = "kubelet.config.k8s.io/v1beta1";
-/// From so many secrets on, what merely matched is not written down as well.
+/// From this number of secrets on, secrets that only matched are not recorded.
 const MANY: usize = 100;
 
-/// Whose credentials are looked at again (`imagePullCredentialsVerificationPolicy`).
+/// When credentials are verified again (`imagePullCredentialsVerificationPolicy`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CredentialPolicy {
-    /// Nobody's.
+    /// Never.
     NeverVerify,
-    /// Those for images that were pulled here; what came to the node otherwise is for everybody.
+    /// For images that were pulled on this node; every pod may use images that came otherwise.
     #[default]
     NeverVerifyPreloadedImages,
-    /// All, except for these images (`preloadedImagesVerificationAllowlist`).
+    /// For all images except these (`preloadedImagesVerificationAllowlist`).
     NeverVerifyAllowlistedImages(Allowlist),
-    /// All.
+    /// For all images.
     AlwaysVerify,
 }
 
 impl CredentialPolicy {
-    /// Whether a pod must show that it may have an image.
+    /// Whether a pod must prove that it may use an image.
     fn asks(&self, image: &str, pulled_here: bool) -> bool {
         match self {
             Self::NeverVerify => false,
@@ -37,7 +37,7 @@ impl CredentialPolicy {
     }
 }
 
-/// Images by name, without tags, or by a path that they are beneath.
+/// A list of images by name, without tags, or by path prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Allowlist {
     names: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Allowlist {
 }
 
 impl Allowlist {
-    /// Reads patterns: `registry.example/team/app`, `registry.example/team/*`.
+    /// Parses patterns: `registry.example/team/app`, `registry.example/team/*`.
     pub fn read(patterns: &[String]) -> Result<Self, String> {
         let mut list = Self::default();
         for pattern in patterns {
@@ -78,7 +78,7 @@ impl Allowlist {
     }
 }
 
-/// An image's name without its tag and digest.
+/// Returns an image's name without its tag and digest.
 pub fn bare_name(image: &str) -> &str {
     let named = image.split_once('@').map_or(image, |(named, _)| named);
     let last = named.rfind('/').map_or(0, |at| at + 1);
@@ -88,7 +88,7 @@ pub fn bare_name(image: &str) -> &str {
     }
 }
 
-/// A pull secret that may pull an image, by what is known of it and a sum over its credentials.
+/// A pull secret that may pull an image: its identity and a hash of its credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SecretRecord {
@@ -98,7 +98,7 @@ pub struct SecretRecord {
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// The sum; empty if there is none.
+    /// The hash of its credentials; empty if there is none.
     pub credential_hash: String,
 }
 
@@ -108,23 +108,24 @@ impl SecretRecord {
     }
 }
 
-/// Who may use an image under one name.
+/// The pods that may use an image, by one of its names.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Access {
-    /// Who has one of these secrets.
+    /// Pods with one of these secrets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubernetes_secrets: Vec<SecretRecord>,
-    /// Pods of these service accounts; there are none without a cluster, and a kubelet's are kept.
+    /// Pods of these service accounts. They exist only in a cluster; the kubelet's entries are
+    /// preserved.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kubernetes_service_accounts: Vec<serde_json::Value>,
-    /// Every pod of the node: it was pulled without credentials, or with the node's own.
+    /// Every pod of the node: the image was pulled without credentials, or with the node's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub node_pods_accessible: bool,
 }
 
 impl Access {
-    /// Every pod's.
+    /// Allows every pod of the node.
     pub fn of_node() -> Self {
         Self {
             node_pods_accessible: true,
@@ -132,7 +133,7 @@ impl Access {
         }
     }
 
-    /// That of who has a secret.
+    /// Allows pods that have this secret.
     pub fn of_secret(secret: SecretRecord) -> Self {
         Self {
             kubernetes_secrets: vec![secret],
@@ -141,7 +142,7 @@ impl Access {
     }
 }
 
-/// What is known of an image that was pulled here.
+/// The record of an image that was pulled on this node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PulledRecord {
@@ -151,13 +152,13 @@ pub struct PulledRecord {
     pub last_updated_time: String,
     /// The image's id.
     pub image_ref: String,
-    /// Who may use it, by the name that it was pulled under, without tag and digest.
+    /// The pods that may use it, by the name that was pulled, without tag and digest.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub credential_mapping: BTreeMap<String, Access>,
 }
 
 impl PulledRecord {
-    /// Of an image of which nobody may say yet that it is theirs.
+    /// Creates a record that allows no pod.
     pub fn new(image_ref: &str) -> Self {
         Self {
             kind: KIND.to_owned(),
@@ -168,12 +169,12 @@ impl PulledRecord {
         }
     }
 
-    /// Whether a text is one: its kind is, and it is about this image.
+    /// Whether the record is valid and about this image.
     pub fn is_of(&self, image_ref: &str) -> bool {
         self.kind == KIND && self.image_ref == image_ref
     }
 
-    /// Adds who may use the image, too; says whether that is news.
+    /// Allows more pods to use the image; returns whether the record has changed.
     pub fn allow(&mut self, image: &str, access: Access) -> bool {
         let name = bare_name(image);
         if access == Access::default() {
@@ -215,20 +216,19 @@ impl PulledRecord {
     }
 }
 
-/// Whether a pod may use an image that is here.
+/// Whether a pod may use an image that is present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// The policy does not ask.
+    /// Yes: the policy requires no proof.
     Policy,
-    /// By a record, to which this secret is worth adding.
+    /// Yes: a record allows it, and this secret should be added to the record.
     Record(Option<SecretRecord>),
-    /// It must show that it can pull it.
+    /// The pod must prove that it can pull the image.
     Prove,
 }
 
-/// Decides that for an image by the name in the manifest. `record` is what is known of it,
-/// `in_pull` says that it is being pulled or was when the node fell, `secrets` are the pod's own
-/// that are for this image.
+/// Decides whether a pod may use an image by its name in the manifest. `in_pull` means that a pull
+/// is in progress, or was interrupted by a crash. `secrets` are the pod's own for this image.
 pub fn may_use(
     policy: &CredentialPolicy,
     image: &str,
@@ -256,8 +256,8 @@ pub fn may_use(
                 let news = (!same_object && room).then(|| secret.clone());
                 return Verdict::Record(news);
             }
-            // The secret that pulled it, with new credentials in it. Without a uid it may as well
-            // be another that was given its name.
+            // The secret that pulled the image, with new credentials. Without a uid, it may be
+            // another secret with the same name.
             if same_object && !secret.uid.is_empty() && room {
                 return Verdict::Record(Some(secret.clone()));
             }
@@ -338,7 +338,7 @@ mod tests {
         let empty = PulledRecord::new("id");
         let news = |secret: SecretRecord| Verdict::Record(Some(secret));
         let rows = [
-            // policy, what is known, being pulled, the pod's secrets → verdict
+            // policy, record, pull in progress, the pod's secrets → verdict
             (
                 NeverVerify,
                 Some(empty.clone()),
@@ -391,7 +391,7 @@ mod tests {
                 vec![secret("u", "s", "h")],
                 Verdict::Record(None),
             ),
-            // Another secret of the same credentials, which is remembered.
+            // Another secret with the same credentials is recorded.
             (
                 AlwaysVerify,
                 Some(by("u", "h")),
@@ -421,7 +421,7 @@ mod tests {
                 vec![secret("v", "s", "new")],
                 Verdict::Prove,
             ),
-            // Nobody knows what is in it.
+            // The credentials are unknown.
             (
                 AlwaysVerify,
                 Some(by("u", "")),
@@ -434,7 +434,7 @@ mod tests {
             let got = may_use(&policy, "r/a:2", record.as_ref(), in_pull, &secrets);
             assert_eq!(got, verdict, "{policy:?} {record:?} {secrets:?}");
         }
-        // A record is about a name: that the image has another one says nothing.
+        // A record is about one name: it does not apply to another name of the image.
         let record = record(Access::of_node());
         assert_eq!(
             may_use(&AlwaysVerify, "r/b:1", Some(&record), false, &[]),

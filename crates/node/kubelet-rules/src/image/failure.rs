@@ -1,20 +1,20 @@
-//! What a failed pull is called.
+//! Reasons of failed image pulls.
 
 use crate::waiting::WaitingReason;
 
-/// What a failed pull is called in a waiting container's reason.
+/// The kind of a failed pull, for the reason of a waiting container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PullFailure {
     /// The registry cannot be reached.
     RegistryUnavailable,
-    /// The image is not signed as it must be.
+    /// The signature of the image is missing or invalid.
     SignatureValidationFailed,
     /// Anything else.
     ErrImagePull,
 }
 
 impl PullFailure {
-    /// The reason a waiting container shows.
+    /// Returns the reason that a waiting container shows.
     pub fn reason(self) -> WaitingReason {
         match self {
             Self::RegistryUnavailable => WaitingReason::RegistryUnavailable,
@@ -24,7 +24,7 @@ impl PullFailure {
     }
 }
 
-/// Tells failures apart as the kubelet does: by how the runtime's message begins.
+/// Classifies failures as the kubelet does, by the prefix of the runtime's message.
 pub fn classify_pull_error(message: &str) -> PullFailure {
     [
         PullFailure::RegistryUnavailable,

@@ -1,4 +1,4 @@
-//! Whether an image is pulled before a container's start, and what a failure is called.
+//! Image pulls: whether one is needed, who may use the image, and why a pull failed.
 
 mod access;
 mod failure;

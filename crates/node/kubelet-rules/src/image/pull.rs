@@ -1,4 +1,4 @@
-//! Whether an image is pulled.
+//! Decides whether an image is pulled.
 
 use thiserror::Error;
 
@@ -7,19 +7,19 @@ use crate::backoff::{Backoff, image_key};
 use crate::pod::{Container, Pod, PullPolicy};
 use crate::waiting::WaitingReason;
 
-/// What is to be done for a container's image.
+/// What to do for a container's image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Presence {
-    /// It is here; use this id.
+    /// The image is present; use this id.
     Use(String),
     /// Pull it under this name.
     Pull(String),
 }
 
-/// Why a container cannot have its image.
+/// Why a container cannot get its image.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ImageError {
-    /// It is no image's name.
+    /// The image name is invalid.
     #[error("invalid image name {image:?}: {why}")]
     InvalidImageName {
         /// The name.
@@ -27,7 +27,7 @@ pub enum ImageError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// It is not here, and may not be pulled.
+    /// The image is not present, and its policy forbids a pull.
     #[error(
         "the image {image:?} is not on this node and its pull policy is Never; load the image, \
          or change the pull policy"
@@ -36,18 +36,18 @@ pub enum ImageError {
         /// The name.
         image: String,
     },
-    /// The last pull failed, and it is too early for the next.
+    /// The last pull failed, and its back-off has not expired.
     #[error("cannot pull the image {image:?}; the next attempt is in {} s", .wait.as_secs())]
     ImagePullBackOff {
         /// The name.
         image: String,
-        /// How long until the next try.
+        /// The time until the next attempt.
         wait: std::time::Duration,
     },
 }
 
 impl ImageError {
-    /// The reason a waiting container shows.
+    /// Returns the reason that a waiting container shows.
     pub fn reason(&self) -> WaitingReason {
         match self {
             Self::InvalidImageName { .. } => WaitingReason::InvalidImageName,
@@ -57,7 +57,7 @@ impl ImageError {
     }
 }
 
-/// Decides what is to be done for a container's image, given the id it has on the node, if any.
+/// Decides what to do for a container's image; `on_node` is its id if it is present.
 pub fn plan_image(
     pod: &Pod,
     container: &Container,
@@ -85,7 +85,7 @@ pub fn plan_image(
     }
 }
 
-/// The policy of a container that names none: a tag that moves is always pulled.
+/// Returns the default pull policy: `Always` for the tag `latest`.
 pub fn default_policy(image_with_tag: &str) -> PullPolicy {
     if !image_with_tag.contains('@') && image_with_tag.ends_with(":latest") {
         PullPolicy::Always
@@ -94,8 +94,8 @@ pub fn default_policy(image_with_tag: &str) -> PullPolicy {
     }
 }
 
-/// The image's name with `:latest` if it has neither a tag nor a digest. No registry is put in
-/// front of it: where a short name leads is the runtime's to say.
+/// Adds `:latest` to an image name without tag and digest. It adds no registry: the runtime
+/// resolves short names.
 pub fn with_default_tag(image: &str) -> Result<String, ImageError> {
     let invalid = |why| ImageError::InvalidImageName {
         image: image.to_owned(),
@@ -113,7 +113,7 @@ pub fn with_default_tag(image: &str) -> Result<String, ImageError> {
     if name.is_empty() {
         return Err(invalid("it is empty"));
     }
-    // The first part of the path may be a host, in which capitals and a port are fine.
+    // The first part of the path may be a host, which can contain capitals and a port.
     let repository = match path.split_once('/') {
         Some((host, rest)) if is_host(host) => rest,
         None if is_host(path) => "",

@@ -1,4 +1,4 @@
-//! A container as it is wanted.
+//! Containers in the pod specification.
 
 use std::ops::Deref;
 
@@ -10,99 +10,99 @@ use super::policy::{
 };
 use super::{ContainerSecurityContext, EnvFrom, EnvSource, Lifecycle, Probe, Resources};
 
-/// One container as it is wanted.
+/// A container in the pod specification.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Container {
     /// Its name, unique in the pod.
     #[serde(default, deserialize_with = "nullable")]
     pub name: String,
-    /// The image, as the manifest spells it.
+    /// The image, as written in the manifest.
     #[serde(default, deserialize_with = "nullable")]
     pub image: String,
-    /// In place of the image's entry point.
+    /// Replaces the image's entry point.
     #[serde(default, deserialize_with = "nullable")]
     pub command: Vec<String>,
-    /// In place of the image's arguments.
+    /// Replaces the image's arguments.
     #[serde(default, deserialize_with = "nullable")]
     pub args: Vec<String>,
-    /// In place of the image's working directory.
+    /// Replaces the image's working directory.
     #[serde(default, deserialize_with = "nullable")]
     pub working_dir: String,
     /// Ports the container listens on.
     #[serde(default, deserialize_with = "nullable")]
     pub ports: Vec<ContainerPort>,
-    /// Environment variables, later ones built from earlier ones.
+    /// Environment variables; later ones can refer to earlier ones.
     #[serde(default, deserialize_with = "nullable")]
     pub env: Vec<EnvVar>,
-    /// Variables from whole objects; those of `env` win.
+    /// Variables from whole objects; `env` overrides them.
     #[serde(default, deserialize_with = "nullable")]
     pub env_from: Vec<EnvFrom>,
-    /// What the container needs and may use.
+    /// Resource requests and limits.
     #[serde(default, deserialize_with = "nullable")]
     pub resources: Resources,
-    /// What a change of resources does to the running container.
+    /// How a change of resources affects the running container.
     #[serde(default, deserialize_with = "nullable")]
     pub resize_policy: Vec<ResizePolicy>,
-    /// In place of the pod's restart policy; `Always` on an init container makes it a sidecar.
+    /// Overrides the pod's restart policy; `Always` on an init container makes it a sidecar.
     #[serde(default)]
     pub restart_policy: Option<ContainerRestartPolicy>,
-    /// Exit codes that decide before the policy does; the first that matches wins.
+    /// Rules for exit codes that override the policy; the first match wins.
     #[serde(default, deserialize_with = "nullable")]
     pub restart_policy_rules: Vec<RestartRule>,
-    /// Which volumes appear where.
+    /// Mounts of the pod's volumes.
     #[serde(default, deserialize_with = "nullable")]
     pub volume_mounts: Vec<VolumeMount>,
-    /// Whether the container still works.
+    /// Checks whether the container still works.
     #[serde(default)]
     pub liveness_probe: Option<Probe>,
-    /// Whether the container can be talked to.
+    /// Checks whether the container is ready for traffic.
     #[serde(default)]
     pub readiness_probe: Option<Probe>,
-    /// Whether the container has come up.
+    /// Checks whether the container has started.
     #[serde(default)]
     pub startup_probe: Option<Probe>,
-    /// What to do after its start and before its stop.
+    /// Hooks after its start and before its stop.
     #[serde(default, deserialize_with = "nullable")]
     pub lifecycle: Lifecycle,
-    /// Where the container writes its last words.
+    /// The path of the termination message.
     #[serde(default = "default_termination_message_path")]
     pub termination_message_path: String,
-    /// Where else the last words may come from.
+    /// The source of the termination message.
     #[serde(default, deserialize_with = "nullable")]
     pub termination_message_policy: TerminationMessagePolicy,
     /// When the image is pulled; derived from the image's tag if unset.
     #[serde(default)]
     pub image_pull_policy: Option<PullPolicy>,
-    /// Security settings, before those of the pod.
+    /// Security settings, which override the pod's.
     #[serde(default, deserialize_with = "nullable")]
     pub security_context: ContainerSecurityContext,
-    /// Keep a standard input open.
+    /// Keep the standard input open.
     #[serde(default, deserialize_with = "nullable")]
     pub stdin: bool,
-    /// Close the standard input after the first client has left.
+    /// Close the standard input after the first client disconnects.
     #[serde(default, deserialize_with = "nullable")]
     pub stdin_once: bool,
-    /// Give the container a terminal.
+    /// Allocate a terminal.
     #[serde(default, deserialize_with = "nullable")]
     pub tty: bool,
 }
 
 impl Container {
-    /// Whether this init container is a sidecar: started in its turn, and kept running.
+    /// Whether this init container is a sidecar, which keeps running.
     pub fn is_sidecar(&self) -> bool {
         self.restart_policy == Some(ContainerRestartPolicy::Always)
     }
 }
 
-/// A container that was added to a running pod.
+/// A container that is added to a running pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EphemeralContainer {
     /// The container itself.
     #[serde(flatten)]
     pub container: Container,
-    /// The container whose processes it is to see.
+    /// The container whose processes it can see.
     #[serde(default, deserialize_with = "nullable")]
     pub target_container_name: String,
 }
@@ -119,7 +119,7 @@ impl Deref for EphemeralContainer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerPort {
-    /// A name for probes and services.
+    /// A name for use in probes and services.
     #[serde(
         default,
         deserialize_with = "nullable",
@@ -150,15 +150,15 @@ pub struct ContainerPort {
 pub struct EnvVar {
     /// Its name.
     pub name: String,
-    /// Its value, in which `$(NAME)` stands for an earlier variable.
+    /// Its value, in which `$(NAME)` refers to an earlier variable.
     #[serde(default, deserialize_with = "nullable")]
     pub value: String,
-    /// Where else its value comes from.
+    /// Another source of its value.
     #[serde(default)]
     pub value_from: Option<EnvSource>,
 }
 
-/// Where a volume appears in a container.
+/// A volume mount of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VolumeMount {
@@ -166,13 +166,13 @@ pub struct VolumeMount {
     pub name: String,
     /// The path in the container.
     pub mount_path: String,
-    /// Whether the container may not write to it.
+    /// Whether it is mounted read-only.
     #[serde(default, deserialize_with = "nullable")]
     pub read_only: bool,
     /// The part of the volume to mount.
     #[serde(default, deserialize_with = "nullable")]
     pub sub_path: String,
-    /// The same, with `$(NAME)` for the container's variables.
+    /// The subPath with references `$(NAME)` to the container's variables.
     #[serde(default, deserialize_with = "nullable")]
     pub sub_path_expr: String,
     /// `None`, `HostToContainer` or `Bidirectional`.

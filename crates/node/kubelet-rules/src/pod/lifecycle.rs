@@ -1,32 +1,32 @@
-//! Hooks and probes as they are wanted.
+//! Hooks and probes in the pod specification.
 
 use serde::{Deserialize, Serialize};
 
 use super::nullable::nullable;
 
-/// What to do after a container's start and before its stop.
+/// The hooks of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
-    /// After the start; its failure kills the container.
+    /// The hook after the start; its failure kills the container.
     #[serde(default)]
     pub post_start: Option<LifecycleHandler>,
-    /// Before the stop, within the grace period.
+    /// The hook before the stop, within the grace period.
     #[serde(default)]
     pub pre_stop: Option<LifecycleHandler>,
-    /// The signal that asks the container to stop, in place of the image's.
+    /// The signal that stops the container; overrides the image's.
     #[serde(default)]
     pub stop_signal: Option<String>,
 }
 
-/// One of the things a hook can do.
+/// The action of a hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LifecycleHandler {
     /// Run a command in the container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec: Option<ExecAction>,
-    /// Ask a path over HTTP.
+    /// Send an HTTP request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http_get: Option<HttpGetAction>,
     /// Wait.
@@ -34,38 +34,38 @@ pub struct LifecycleHandler {
     pub sleep: Option<SleepAction>,
 }
 
-/// A check on a container and how often it is made.
+/// A check of a container, with its schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Probe {
     /// Run a command in the container.
     #[serde(default)]
     pub exec: Option<ExecAction>,
-    /// Ask a path over HTTP.
+    /// Send an HTTP request.
     #[serde(default)]
     pub http_get: Option<HttpGetAction>,
-    /// Open a connection.
+    /// Open a TCP connection.
     #[serde(default)]
     pub tcp_socket: Option<TcpSocketAction>,
-    /// Ask the gRPC health service.
+    /// Call the gRPC health service.
     #[serde(default)]
     pub grpc: Option<GrpcAction>,
     /// Seconds from the container's start to the first check.
     #[serde(default, deserialize_with = "nullable")]
     pub initial_delay_seconds: u32,
-    /// Seconds one check may take.
+    /// Timeout of a check in seconds.
     #[serde(default = "one")]
     pub timeout_seconds: u32,
     /// Seconds between two checks.
     #[serde(default = "ten")]
     pub period_seconds: u32,
-    /// Good results in a row that count as success.
+    /// Consecutive successes that count as success.
     #[serde(default = "one")]
     pub success_threshold: u32,
-    /// Bad results in a row that count as failure.
+    /// Consecutive failures that count as failure.
     #[serde(default = "three")]
     pub failure_threshold: u32,
-    /// In place of the pod's grace period when this probe ends the container.
+    /// Overrides the pod's grace period if this probe ends the container.
     #[serde(default)]
     pub termination_grace_period_seconds: Option<i64>,
 }
@@ -87,7 +87,7 @@ impl Default for Probe {
     }
 }
 
-/// Run a command in the container.
+/// A command to run in the container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ExecAction {
     /// The command and its arguments, without a shell.
@@ -95,7 +95,7 @@ pub struct ExecAction {
     pub command: Vec<String>,
 }
 
-/// Ask a path over HTTP.
+/// An HTTP request to send.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpGetAction {
@@ -140,14 +140,14 @@ pub struct HttpHeader {
     pub value: String,
 }
 
-/// Wait some seconds.
+/// A delay.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SleepAction {
-    /// How many.
+    /// Number of seconds.
     pub seconds: u64,
 }
 
-/// Open a connection.
+/// A TCP connection to open.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TcpSocketAction {
     /// The port.
@@ -157,17 +157,17 @@ pub struct TcpSocketAction {
     pub host: String,
 }
 
-/// Ask the gRPC health service.
+/// A call of the gRPC health service.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct GrpcAction {
     /// The port.
     pub port: u16,
-    /// The service to ask about.
+    /// The service whose health is requested.
     #[serde(default, deserialize_with = "nullable")]
     pub service: String,
 }
 
-/// A port by number, or by the name one of the container's ports has.
+/// A port, by number or by the name of a container port.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Port {

@@ -1,4 +1,4 @@
-//! Who a pod is.
+//! The metadata of a pod.
 
 use std::collections::BTreeMap;
 
@@ -6,29 +6,29 @@ use serde::Deserialize;
 
 use super::nullable::nullable;
 
-/// The identity of a pod, and the wish to see it gone.
+/// The identity of a pod, its labels, and its deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectMeta {
     /// The pod's name.
     #[serde(default, deserialize_with = "nullable")]
     pub name: String,
-    /// The pod's namespace; `default` when the manifest has none.
+    /// The pod's namespace; `default` if the manifest has none.
     #[serde(default = "default_namespace")]
     pub namespace: String,
-    /// What tells this pod from another one of the same name, before or after it.
+    /// The id that distinguishes this pod from others of the same name.
     #[serde(default, deserialize_with = "nullable")]
     pub uid: String,
     /// Labels, passed on to the sandbox.
     #[serde(default, deserialize_with = "nullable")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations, passed on to the sandbox as they are.
+    /// Annotations, passed on to the sandbox unchanged.
     #[serde(default, deserialize_with = "nullable")]
     pub annotations: BTreeMap<String, String>,
-    /// Set once the pod is to go; nothing of it is started again after that.
+    /// Set when the pod is being deleted; none of its containers start after that.
     #[serde(default)]
     pub deletion_timestamp: Option<String>,
-    /// How long the pod may take to go, in seconds.
+    /// The grace period of the deletion in seconds.
     #[serde(default)]
     pub deletion_grace_period_seconds: Option<i64>,
 }

@@ -1,6 +1,6 @@
-//! The parts of a Kubernetes Pod that decide what a node does, under Kubernetes' own names.
+//! The parts of a Kubernetes Pod that a node uses, with the names of Kubernetes.
 //!
-//! A field that is not here is not read; whoever loads a manifest says so.
+//! Fields that are missing here are ignored; the code that loads manifests warns about them.
 
 mod container;
 mod lifecycle;

@@ -1,24 +1,24 @@
-//! A pod's names and name servers as they are wanted.
+//! Host names and DNS in the pod specification.
 
 use serde::Deserialize;
 
 use super::nullable::nullable;
 
-/// How names are resolved in a pod.
+/// How a pod resolves names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum DnsPolicy {
-    /// By the cluster's servers, unless the pod is on the node's network.
+    /// Use the cluster's servers, except for host network pods.
     #[default]
     ClusterFirst,
-    /// By the cluster's servers, on the node's network too.
+    /// Use the cluster's servers, for host network pods too.
     ClusterFirstWithHostNet,
-    /// As on the node.
+    /// Use the node's configuration.
     Default,
-    /// As the pod says itself.
+    /// Use only the pod's own configuration.
     None,
 }
 
-/// What a pod says itself of name resolution.
+/// The pod's own DNS settings.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PodDns {
     /// Servers.
@@ -27,12 +27,12 @@ pub struct PodDns {
     /// Domains to search.
     #[serde(default, deserialize_with = "nullable")]
     pub searches: Vec<String>,
-    /// Options, as `ndots`.
+    /// Options such as `ndots`.
     #[serde(default, deserialize_with = "nullable")]
     pub options: Vec<DnsOption>,
 }
 
-/// One option of the resolver.
+/// An option of the resolver.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct DnsOption {
     /// Its name.
@@ -43,7 +43,7 @@ pub struct DnsOption {
     pub value: Option<String>,
 }
 
-/// Names for an address in the pod's hosts file.
+/// Additional names for an address in the pod's hosts file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HostAlias {
     /// The address.
@@ -54,7 +54,7 @@ pub struct HostAlias {
     pub hostnames: Vec<String>,
 }
 
-/// A Secret with credentials for registries.
+/// A Secret with registry credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct PullSecret {
     /// Its name.

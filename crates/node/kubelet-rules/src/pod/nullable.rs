@@ -1,9 +1,9 @@
-//! `null` for a default, as manifests write it.
+//! Deserialization of `null` as the default.
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads `null` as the default: manifests leave a key without a value (`env:`), and Kubernetes
-/// takes that for an empty one.
+/// Deserializes `null` as the default, because Kubernetes treats a key without a value (`env:`) as
+/// empty.
 pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,

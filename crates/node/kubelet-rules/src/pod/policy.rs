@@ -1,68 +1,68 @@
-//! When what ended is started again.
+//! Restart, pull, resize and termination message policies.
 
 use serde::Deserialize;
 
 use super::nullable::nullable;
 
-/// When a container of the pod that ended is started again.
+/// When the pod's containers restart after they end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum RestartPolicy {
-    /// Whatever its exit code.
+    /// Always, whatever the exit code.
     #[default]
     Always,
-    /// Unless it ended with 0.
+    /// If the exit code is not 0.
     OnFailure,
     /// Never.
     Never,
 }
 
-/// The same, said by a container for itself.
+/// The restart policy of a single container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum ContainerRestartPolicy {
-    /// Whatever its exit code; on an init container: a sidecar.
+    /// Always, whatever the exit code; on an init container: a sidecar.
     Always,
-    /// Unless it ended with 0.
+    /// If the exit code is not 0.
     OnFailure,
     /// Never.
     Never,
 }
 
-/// An exit code that decides by itself.
+/// A restart rule for exit codes.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RestartRule {
-    /// What happens when the rule matches.
+    /// The action if the rule matches.
     pub action: RestartRuleAction,
-    /// The codes that match; a rule without any never does.
+    /// The codes that match; without codes, the rule never matches.
     #[serde(default)]
     pub exit_codes: Option<ExitCodes>,
 }
 
-/// What a matching rule asks for.
+/// The action of a restart rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum RestartRuleAction {
-    /// Start this container again.
+    /// Restart this container.
     Restart,
-    /// Start the whole pod's containers again, from the first init container on.
+    /// Restart all containers of the pod, from the first init container on.
     RestartAllContainers,
 }
 
-/// A set of exit codes, or all but a set.
+/// A condition on the exit code.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ExitCodes {
-    /// How the codes are meant.
+    /// Whether the code must be in the list or not.
     pub operator: ExitCodeOperator,
     /// The codes.
     #[serde(default, deserialize_with = "nullable")]
     pub values: Vec<i32>,
 }
 
-/// How a set of exit codes is meant.
+/// How a list of exit codes matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum ExitCodeOperator {
-    /// One of them.
+    /// The code is in the list.
     In,
-    /// None of them.
+    /// The code is not in the list.
     NotIn,
 }
 
@@ -73,30 +73,30 @@ pub enum PullPolicy {
     Always,
     /// If the node does not have it.
     IfNotPresent,
-    /// Not at all.
+    /// Never.
     Never,
 }
 
-/// What a change of one resource does to a running container.
+/// How a change of one resource affects a running container.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResizePolicy {
     /// `cpu` or `memory`.
     pub resource_name: String,
-    /// Whether the container is started anew.
+    /// Whether the change restarts the container.
     pub restart_policy: ResizeRestartPolicy,
 }
 
-/// Whether a change of resources starts the container anew.
+/// Whether a change of resources restarts the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum ResizeRestartPolicy {
-    /// Change it while it runs.
+    /// Resize it while it runs.
     NotRequired,
-    /// Start it anew with the new resources.
+    /// Restart it with the new resources.
     RestartContainer,
 }
 
-/// Where a container's last words are read from.
+/// The source of a termination message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub enum TerminationMessagePolicy {
     /// The file at `terminationMessagePath`.
@@ -107,7 +107,7 @@ pub enum TerminationMessagePolicy {
 }
 
 impl TerminationMessagePolicy {
-    /// Kubernetes' word for it.
+    /// Returns the name in Kubernetes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::File => "File",

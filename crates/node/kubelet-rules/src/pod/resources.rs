@@ -10,24 +10,24 @@ use super::nullable::nullable;
 /// Amounts by resource name: `cpu`, `memory`, `hugepages-2Mi`, …
 pub type ResourceList = BTreeMap<String, Quantity>;
 
-/// What a container needs (`requests`) and may use at most (`limits`).
+/// The resource requests and limits of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Resources {
-    /// At most this much.
+    /// The most that the container may use.
     #[serde(default, deserialize_with = "nullable")]
     pub limits: ResourceList,
-    /// At least this much.
+    /// The amounts that are reserved for the container.
     #[serde(default, deserialize_with = "nullable")]
     pub requests: ResourceList,
 }
 
 impl Resources {
-    /// The limit of a resource; `None` if there is none, or it is zero (which means the same).
+    /// Returns the limit of a resource; `None` if it is missing or zero (no limit).
     pub fn limit(&self, name: &str) -> Option<Quantity> {
         self.limits.get(name).copied().filter(|q| !q.is_zero())
     }
 
-    /// The request of a resource, for which a limit stands in when the request is missing.
+    /// Returns the request of a resource, or its limit if the request is missing.
     pub fn request(&self, name: &str) -> Option<Quantity> {
         self.requests
             .get(name)

@@ -1,4 +1,4 @@
-//! Security settings as they are wanted.
+//! Security settings in the pod specification.
 
 use serde::Deserialize;
 
@@ -14,25 +14,25 @@ pub struct PodSecurityContext {
     /// The group id.
     #[serde(default)]
     pub run_as_group: Option<i64>,
-    /// Refuse to run as root.
+    /// Reject the container if it would run as root.
     #[serde(default)]
     pub run_as_non_root: Option<bool>,
     /// Further group ids.
     #[serde(default, deserialize_with = "nullable")]
     pub supplemental_groups: Vec<i64>,
-    /// Whether the image's groups count as well.
+    /// Whether the image's groups are added.
     #[serde(default)]
     pub supplemental_groups_policy: Option<GroupPolicy>,
     /// The group that owns the volumes.
     #[serde(default)]
     pub fs_group: Option<i64>,
-    /// `Always`, or `OnRootMismatch` to leave volumes alone whose root is right already.
+    /// `Always`, or `OnRootMismatch` to skip volumes whose top directory is already correct.
     #[serde(default)]
     pub fs_group_change_policy: Option<String>,
-    /// Kernel settings of the pod's namespaces.
+    /// Sysctls of the pod's namespaces.
     #[serde(default, deserialize_with = "nullable")]
     pub sysctls: Vec<Sysctl>,
-    /// The system call filter.
+    /// The seccomp profile.
     #[serde(default)]
     pub seccomp_profile: Option<SeccompProfile>,
     /// The AppArmor profile.
@@ -43,11 +43,11 @@ pub struct PodSecurityContext {
     pub se_linux_options: Option<SeLinuxOptions>,
 }
 
-/// Security settings of one container; what is set here wins over the pod's.
+/// Security settings of one container; they override the pod's.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerSecurityContext {
-    /// Take nothing away from root.
+    /// Give the container full privileges on the node.
     #[serde(default)]
     pub privileged: Option<bool>,
     /// The user id.
@@ -56,22 +56,22 @@ pub struct ContainerSecurityContext {
     /// The group id.
     #[serde(default)]
     pub run_as_group: Option<i64>,
-    /// Refuse to run as root.
+    /// Reject the container if it would run as root.
     #[serde(default)]
     pub run_as_non_root: Option<bool>,
-    /// Make the image's files unwritable.
+    /// Mount the image's files read-only.
     #[serde(default)]
     pub read_only_root_filesystem: Option<bool>,
-    /// Whether a process may gain more rights than its parent.
+    /// Whether a process may gain more privileges than its parent.
     #[serde(default)]
     pub allow_privilege_escalation: Option<bool>,
     /// `Default` or `Unmasked`: which paths of `/proc` are hidden.
     #[serde(default)]
     pub proc_mount: Option<String>,
-    /// Rights added and taken.
+    /// Capabilities to add and drop.
     #[serde(default)]
     pub capabilities: Option<Capabilities>,
-    /// The system call filter.
+    /// The seccomp profile.
     #[serde(default)]
     pub seccomp_profile: Option<SeccompProfile>,
     /// The AppArmor profile.
@@ -82,27 +82,27 @@ pub struct ContainerSecurityContext {
     pub se_linux_options: Option<SeLinuxOptions>,
 }
 
-/// Rights added and taken.
+/// Capabilities to add and drop.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Capabilities {
     /// Added to the default set.
     #[serde(default, deserialize_with = "nullable")]
     pub add: Vec<String>,
-    /// Taken from the default set.
+    /// Dropped from the default set.
     #[serde(default, deserialize_with = "nullable")]
     pub drop: Vec<String>,
 }
 
-/// Whether the groups an image's `/etc/group` gives a user count.
+/// Whether a user's groups from the image's `/etc/group` are added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum GroupPolicy {
-    /// They count.
+    /// They are added.
     Merge,
-    /// Only the manifest's do.
+    /// Only the groups in the manifest are used.
     Strict,
 }
 
-/// One kernel setting.
+/// A sysctl.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Sysctl {
     /// Its name, with dots or slashes.
@@ -111,25 +111,25 @@ pub struct Sysctl {
     pub value: String,
 }
 
-/// Where a profile comes from.
+/// The source of a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub enum ProfileKind {
-    /// The runtime's own.
+    /// The default profile of the runtime.
     RuntimeDefault,
-    /// None.
+    /// No profile.
     Unconfined,
-    /// One on the node.
+    /// A profile on the node.
     Localhost,
 }
 
-/// A system call filter.
+/// A seccomp profile.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeccompProfile {
-    /// Where it comes from.
+    /// Its source.
     #[serde(rename = "type")]
     pub kind: ProfileKind,
-    /// For `Localhost`: its path beneath the node's directory of profiles.
+    /// For `Localhost`: the path beneath the node's profile directory.
     #[serde(default)]
     pub localhost_profile: Option<String>,
 }
@@ -138,7 +138,7 @@ pub struct SeccompProfile {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppArmorProfile {
-    /// Where it comes from.
+    /// Its source.
     #[serde(rename = "type")]
     pub kind: ProfileKind,
     /// For `Localhost`: the name of a loaded profile.

@@ -1,4 +1,4 @@
-//! A pod as it is wanted.
+//! The pod specification.
 
 use std::collections::BTreeMap;
 
@@ -10,104 +10,104 @@ use super::{
     PullSecret, ResourceList, Resources, RestartPolicy, Volume,
 };
 
-/// A pod as it is wanted.
+/// A pod with its metadata and specification.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct Pod {
-    /// Who it is.
+    /// The metadata.
     #[serde(default, deserialize_with = "nullable")]
     pub metadata: ObjectMeta,
-    /// What it is.
+    /// The specification.
     #[serde(default, deserialize_with = "nullable")]
     pub spec: PodSpec,
 }
 
 impl Pod {
-    /// Whether the pod has been told to go.
+    /// Whether the pod is being deleted.
     pub fn is_being_deleted(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 }
 
-/// What a pod consists of.
+/// The specification of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpec {
-    /// The containers the pod is for.
+    /// The regular containers.
     #[serde(default, deserialize_with = "nullable")]
     pub containers: Vec<Container>,
-    /// Those that come first: each to its end, or for good if it is a sidecar.
+    /// Init containers, which run before them in order; sidecars among them keep running.
     #[serde(default, deserialize_with = "nullable")]
     pub init_containers: Vec<Container>,
-    /// Those added to a running pod, to look into it.
+    /// Ephemeral containers, which are added to a running pod for debugging.
     #[serde(default, deserialize_with = "nullable")]
     pub ephemeral_containers: Vec<EphemeralContainer>,
-    /// When a container that ended is started again.
+    /// When containers restart after they end.
     #[serde(default, deserialize_with = "nullable")]
     pub restart_policy: RestartPolicy,
-    /// How long a container has to stop on its own, in seconds.
+    /// The termination grace period in seconds.
     #[serde(default)]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Use the node's network.
+    /// Use the node's network namespace.
     #[serde(default, deserialize_with = "nullable")]
     pub host_network: bool,
-    /// Use the node's process ids.
+    /// Use the node's PID namespace.
     #[serde(default, rename = "hostPID", deserialize_with = "nullable")]
     pub host_pid: bool,
-    /// Use the node's System V IPC.
+    /// Use the node's IPC namespace.
     #[serde(default, rename = "hostIPC", deserialize_with = "nullable")]
     pub host_ipc: bool,
-    /// `false` asks for a user namespace of the pod's own.
+    /// `false` requests a user namespace of its own.
     #[serde(default)]
     pub host_users: Option<bool>,
-    /// Let the pod's containers see each other's processes.
+    /// Share a PID namespace between the containers.
     #[serde(default, deserialize_with = "nullable")]
     pub share_process_namespace: bool,
-    /// The host name to use in place of the pod's name.
+    /// The host name; the pod's name if empty.
     #[serde(default, deserialize_with = "nullable")]
     pub hostname: String,
-    /// The host name to use in place of all that, as it is: it may have dots.
+    /// Overrides every other host name; it may contain dots.
     #[serde(default, deserialize_with = "nullable")]
     pub hostname_override: String,
-    /// The domain beneath the cluster's that the pod's full host name is in.
+    /// The subdomain of the cluster's domain for the pod's FQDN.
     #[serde(default, deserialize_with = "nullable")]
     pub subdomain: String,
-    /// Use the full name as host name.
+    /// Use the FQDN as host name.
     #[serde(default, rename = "setHostnameAsFQDN", deserialize_with = "nullable")]
     pub set_hostname_as_fqdn: bool,
-    /// How names are resolved.
+    /// How the pod resolves names.
     #[serde(default, deserialize_with = "nullable")]
     pub dns_policy: DnsPolicy,
-    /// What the pod says itself of name resolution.
+    /// The pod's own DNS settings.
     #[serde(default)]
     pub dns_config: Option<PodDns>,
-    /// Further lines of the hosts file.
+    /// Additional lines of the hosts file.
     #[serde(default, deserialize_with = "nullable")]
     pub host_aliases: Vec<HostAlias>,
-    /// Files that containers share.
+    /// Volumes that containers can mount.
     #[serde(default, deserialize_with = "nullable")]
     pub volumes: Vec<Volume>,
-    /// Secrets with credentials for registries.
+    /// Secrets with registry credentials.
     #[serde(default, deserialize_with = "nullable")]
     pub image_pull_secrets: Vec<PullSecret>,
-    /// How long the pod may be at work, in seconds.
+    /// How long the pod may be active, in seconds.
     #[serde(default)]
     pub active_deadline_seconds: Option<u64>,
-    /// The pod's account in the cluster.
+    /// The pod's service account in the cluster.
     #[serde(default, deserialize_with = "nullable")]
     pub service_account_name: String,
     /// The name of the RuntimeClass.
     #[serde(default)]
     pub runtime_class_name: Option<String>,
-    /// The pod's priority; the node's critical ones are kept from the OOM killer.
+    /// The pod's priority; node-critical pods are protected from the OOM killer.
     #[serde(default)]
     pub priority: Option<i32>,
-    /// What the RuntimeClass costs on top of the containers.
+    /// The overhead of the RuntimeClass.
     #[serde(default, deserialize_with = "nullable")]
     pub overhead: ResourceList,
-    /// Resources of the pod as a whole.
+    /// Pod-level resources.
     #[serde(default)]
     pub resources: Option<Resources>,
-    /// The labels a node must have.
+    /// The labels that a node must have.
     #[serde(default, deserialize_with = "nullable")]
     pub node_selector: BTreeMap<String, String>,
     /// Security settings for all containers.
@@ -116,7 +116,7 @@ pub struct PodSpec {
 }
 
 impl PodSpec {
-    /// Init containers and regular ones, in the order in which they are started.
+    /// Returns the init and regular containers, in their start order.
     pub fn init_and_regular(&self) -> impl Iterator<Item = &Container> {
         self.init_containers.iter().chain(&self.containers)
     }

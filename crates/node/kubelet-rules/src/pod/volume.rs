@@ -1,4 +1,4 @@
-//! Volumes as they are wanted.
+//! Volumes in the pod specification.
 
 use std::collections::BTreeMap;
 
@@ -8,17 +8,17 @@ use serde_json::Value;
 use super::nullable::nullable;
 use super::{PullPolicy, Quantity};
 
-/// Files that containers of a pod may share.
+/// A volume, which containers of a pod can share.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Volume {
     /// Its name, unique in the pod.
     #[serde(default, deserialize_with = "nullable")]
     pub name: String,
-    /// A directory that lives as long as the pod.
+    /// A directory that exists as long as the pod.
     #[serde(default)]
     pub empty_dir: Option<EmptyDir>,
-    /// A path of the node.
+    /// A path on the host.
     #[serde(default)]
     pub host_path: Option<HostPath>,
     /// The values of a ConfigMap.
@@ -27,51 +27,51 @@ pub struct Volume {
     /// The values of a Secret.
     #[serde(default)]
     pub secret: Option<SecretVolume>,
-    /// What the pod is told of itself.
+    /// Fields of the pod itself.
     #[serde(default, rename = "downwardAPI")]
     pub downward_api: Option<DownwardVolume>,
-    /// Several of those in one directory.
+    /// Several sources in one directory.
     #[serde(default)]
     pub projected: Option<ProjectedVolume>,
-    /// An image's files.
+    /// The files of an image.
     #[serde(default)]
     pub image: Option<ImageVolume>,
-    /// Kinds of volumes that need more than a node.
+    /// Kinds of volumes that a standalone node does not support.
     #[serde(flatten)]
     pub other: BTreeMap<String, Value>,
 }
 
-/// A directory that lives as long as the pod.
+/// A directory that exists as long as the pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EmptyDir {
     /// Empty, `Memory`, or `HugePages[-SIZE]`.
     #[serde(default, deserialize_with = "nullable")]
     pub medium: String,
-    /// How much it may hold.
+    /// The size limit.
     #[serde(default)]
     pub size_limit: Option<Quantity>,
 }
 
-/// A path of the node.
+/// A path on the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct HostPath {
     /// The path.
     #[serde(default, deserialize_with = "nullable")]
     pub path: String,
-    /// What must be there: `Directory`, `FileOrCreate` …; not looked at if empty.
+    /// The required type: `Directory`, `FileOrCreate` …; not checked if empty.
     #[serde(default, rename = "type", deserialize_with = "nullable")]
     pub kind: String,
 }
 
-/// One value and the file it becomes.
+/// A value and the file for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct KeyToPath {
     /// The value's key.
     pub key: String,
     /// The file's path in the volume.
     pub path: String,
-    /// The file's mode, in place of the volume's.
+    /// The file's mode; overrides the volume's.
     #[serde(default)]
     pub mode: Option<u32>,
 }
@@ -89,7 +89,7 @@ pub struct ConfigMapVolume {
     /// The files' mode.
     #[serde(default)]
     pub default_mode: Option<u32>,
-    /// Do without if it is not there.
+    /// Whether the ConfigMap and its keys may be missing.
     #[serde(default, deserialize_with = "nullable")]
     pub optional: bool,
 }
@@ -107,12 +107,12 @@ pub struct SecretVolume {
     /// The files' mode.
     #[serde(default)]
     pub default_mode: Option<u32>,
-    /// Do without if it is not there.
+    /// Whether the Secret and its keys may be missing.
     #[serde(default, deserialize_with = "nullable")]
     pub optional: bool,
 }
 
-/// What the pod is told of itself, as files.
+/// Fields of the pod itself, as files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DownwardVolume {
@@ -124,7 +124,7 @@ pub struct DownwardVolume {
     pub default_mode: Option<u32>,
 }
 
-/// One such file.
+/// A file of a downward API volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DownwardFile {
@@ -136,7 +136,7 @@ pub struct DownwardFile {
     /// A resource of a container.
     #[serde(default)]
     pub resource_field_ref: Option<ResourceFieldRef>,
-    /// Its mode, in place of the volume's.
+    /// Its mode; overrides the volume's.
     #[serde(default)]
     pub mode: Option<u32>,
 }
@@ -153,7 +153,7 @@ pub struct ProjectedVolume {
     pub default_mode: Option<u32>,
 }
 
-/// One of several sources.
+/// A source of a projected volume.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Projection {
@@ -163,7 +163,7 @@ pub struct Projection {
     /// The values of a Secret.
     #[serde(default)]
     pub secret: Option<SecretVolume>,
-    /// What the pod is told of itself.
+    /// Fields of the pod itself.
     #[serde(default, rename = "downwardAPI")]
     pub downward_api: Option<DownwardVolume>,
     /// Sources that need a cluster.
@@ -171,7 +171,7 @@ pub struct Projection {
     pub other: BTreeMap<String, Value>,
 }
 
-/// An image's files.
+/// The files of an image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImageVolume {
@@ -187,7 +187,7 @@ pub struct ImageVolume {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FieldRef {
-    /// Its path, as `metadata.labels['app']`.
+    /// Its path, such as `metadata.labels['app']`.
     #[serde(default, deserialize_with = "nullable")]
     pub field_path: String,
 }
@@ -196,18 +196,18 @@ pub struct FieldRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceFieldRef {
-    /// The container; the one at hand if empty.
+    /// The container; the referring one if empty.
     #[serde(default, deserialize_with = "nullable")]
     pub container_name: String,
-    /// The resource, as `limits.cpu`.
+    /// The resource, such as `limits.cpu`.
     #[serde(default, deserialize_with = "nullable")]
     pub resource: String,
-    /// What it is counted in.
+    /// The unit of the result.
     #[serde(default)]
     pub divisor: Option<Quantity>,
 }
 
-/// Where a variable's value comes from.
+/// The source of a variable's value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvSource {
@@ -223,12 +223,12 @@ pub struct EnvSource {
     /// A value of a Secret.
     #[serde(default)]
     pub secret_key_ref: Option<KeyRef>,
-    /// A value of a file that another container of the pod has written.
+    /// A variable from a file that another container of the pod has written.
     #[serde(default)]
     pub file_key_ref: Option<FileKeyRef>,
 }
 
-/// One value of a file in a volume.
+/// A variable from a file in a volume.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileKeyRef {
@@ -241,12 +241,12 @@ pub struct FileKeyRef {
     /// The variable in the file.
     #[serde(default, deserialize_with = "nullable")]
     pub key: String,
-    /// Do without if it is not there.
+    /// Whether the file and the key may be missing.
     #[serde(default, deserialize_with = "nullable")]
     pub optional: bool,
 }
 
-/// One value of a ConfigMap or Secret.
+/// A value of a ConfigMap or Secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct KeyRef {
     /// The object.
@@ -255,7 +255,7 @@ pub struct KeyRef {
     /// The value's key.
     #[serde(default, deserialize_with = "nullable")]
     pub key: String,
-    /// Do without if it is not there.
+    /// Whether the object and the key may be missing.
     #[serde(default, deserialize_with = "nullable")]
     pub optional: bool,
 }
@@ -264,7 +264,7 @@ pub struct KeyRef {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EnvFrom {
-    /// Put before each name.
+    /// A prefix for each name.
     #[serde(default, deserialize_with = "nullable")]
     pub prefix: String,
     /// A ConfigMap.
@@ -275,13 +275,13 @@ pub struct EnvFrom {
     pub secret_ref: Option<ObjectRef>,
 }
 
-/// A ConfigMap or Secret.
+/// A reference to a ConfigMap or Secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct ObjectRef {
     /// Its name.
     #[serde(default, deserialize_with = "nullable")]
     pub name: String,
-    /// Do without if it is not there.
+    /// Whether the object may be missing.
     #[serde(default, deserialize_with = "nullable")]
     pub optional: bool,
 }

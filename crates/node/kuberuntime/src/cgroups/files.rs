@@ -1,4 +1,4 @@
-//! The files of the cgroups of pods, in both versions.
+//! The cgroup files of pods, for cgroup v1 and v2.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,27 +12,27 @@ use orlop_cgroup::{Cgroup, CgroupPath, Error, Hierarchies, StatsReader};
 use super::CgroupError;
 use super::limits::{Limits, PERIOD};
 
-/// Processes in a cgroup that is removed are on their way out by then, and get so long.
+/// How long to wait for the last processes of a cgroup to exit before it is removed.
 const LAST_MOMENT: Duration = Duration::from_millis(500);
 
-/// What is used in a cgroup.
+/// The CPU and memory usage of a cgroup.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CgroupUsage {
-    /// Nanoseconds of processors.
+    /// CPU time in nanoseconds.
     pub cpu: Option<u64>,
-    /// Bytes of memory with what the kernel keeps of files.
+    /// Memory in bytes, including the page cache.
     pub usage: Option<u64>,
-    /// Less what of that has not been used of late.
+    /// `usage` without inactive page cache.
     pub working_set: Option<u64>,
-    /// Memory of processes alone.
+    /// Anonymous memory of processes, in bytes.
     pub rss: Option<u64>,
-    /// Pages that were not mapped when they were needed.
+    /// Number of page faults.
     pub page_faults: Option<u64>,
-    /// Those that had to be read.
+    /// Number of major page faults, which read from disk.
     pub major_page_faults: Option<u64>,
 }
 
-/// Where the kernel's hierarchies are.
+/// The mount points of the kernel's cgroup hierarchies.
 #[derive(Debug, Clone)]
 pub(super) struct Layout(Arc<Hierarchies>);
 
@@ -45,7 +45,7 @@ impl Layout {
         self.0.is_v2()
     }
 
-    /// Makes a cgroup and gives it limits.
+    /// Creates a cgroup and sets its limits.
     pub(super) fn apply(&self, path: &str, limits: &Limits) -> Result<(), CgroupError> {
         let cgroup = self.cgroup(path)?;
         cgroup.create()?;
@@ -62,7 +62,7 @@ impl Layout {
         Ok(())
     }
 
-    /// What is used in a cgroup.
+    /// Reads the usage of a cgroup.
     pub(super) fn usage(&self, path: &str) -> CgroupUsage {
         let Ok(cgroup) = self.cgroup(path) else {
             return CgroupUsage::default();
@@ -80,13 +80,14 @@ impl Layout {
         }
     }
 
-    /// The names of the cgroups right beneath one, in whichever hierarchy.
+    /// Lists the names of a cgroup's direct children, in all hierarchies.
     pub(super) fn children(&self, path: &str) -> BTreeSet<String> {
         let cgroup = self.cgroup(path);
         cgroup.map_or_else(|_| BTreeSet::new(), |cgroup| cgroup.children())
     }
 
-    /// Removes a cgroup and all beneath it, in each hierarchy. What cannot be removed is reported.
+    /// Removes a cgroup and its descendants from each hierarchy. A cgroup that cannot be removed is
+    /// an error.
     pub(super) fn remove(&self, path: &str) -> Result<(), CgroupError> {
         Ok(self.cgroup(path)?.remove(LAST_MOMENT)?)
     }
@@ -97,7 +98,7 @@ impl Layout {
     }
 }
 
-/// A controller, its file, and what is written to it.
+/// A controller, the name of its file, and the value to write.
 type Setting = (&'static str, &'static str, String);
 
 fn unified(limits: &Limits) -> Vec<Setting> {
@@ -135,7 +136,7 @@ fn or_max<N: ToString>(limit: Option<N>) -> String {
 fn write(dir: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     let path = dir.join(file);
     match fs::write(&path, value) {
-        // A controller that the node does not have limits nothing.
+        // If the node does not have this controller, nothing is limited.
         Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(source) => Err(CgroupError::Limit {
             path: path.display().to_string(),
@@ -152,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// Plain directories, each as a hierarchy of these controllers.
+    /// Makes plain directories act as hierarchies with these controllers.
     fn layout(dir: &Path, hierarchies: &[(&str, &str)]) -> Layout {
         let mut table = Vec::new();
         for (name, controllers) in hierarchies {
@@ -207,7 +208,7 @@ mod tests {
 
     #[test]
     fn cgroups_that_a_container_nested_without_end_are_removed() {
-        // Plain directories: what matters is how deep they are.
+        // Plain directories are enough: the test is about depth.
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         let layout = layout(dir.path(), &[("memory", "memory")]);
         let pod = dir.path().join("memory/kubepods/pod1");

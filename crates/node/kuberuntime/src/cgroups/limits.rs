@@ -1,28 +1,28 @@
-//! What a pod's cgroup may use.
+//! The limits of a pod's cgroup.
 
 use orlop_kubelet_rules::cri_config::{
     MemoryQos, Protection, QosClass, cpu_quota, cpu_shares, pod_limit, pod_request, qos_class,
 };
 use orlop_kubelet_rules::pod::{Pod, Quantity};
 
-/// The stretch of time that a quota is for, in microseconds.
+/// The CFS quota period in microseconds.
 pub(super) const PERIOD: i64 = 100_000;
 
-/// What a cgroup may use.
+/// The limits of a cgroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Limits {
     pub(super) cpu_shares: i64,
-    /// Microseconds in each period; `None` for no limit.
+    /// Microseconds of CPU per period; `None` for no limit.
     pub(super) cpu_quota: Option<i64>,
     /// Bytes; `None` for no limit.
     pub(super) memory: Option<i64>,
     pub(super) pids: Option<u64>,
-    /// Memory that is kept for it; `None` leaves that as it is.
+    /// Memory protection (`memory.min`, `memory.low`); `None` leaves it unchanged.
     pub(super) protection: Option<Protection>,
 }
 
 impl Limits {
-    /// Nothing but shares of the processors.
+    /// Limits that set CPU shares only.
     pub(super) fn of_shares(milli: i64) -> Self {
         Self {
             cpu_shares: cpu_shares(milli),
@@ -33,8 +33,8 @@ impl Limits {
         }
     }
 
-    /// A pod's: the sums of its containers with its overhead. There is a limit only where each of
-    /// its containers has one.
+    /// The limits of a pod: the sums over its containers plus its overhead. A resource is limited
+    /// only if each container limits it.
     pub(super) fn of_pod(pod: &Pod, pids: Option<u64>, with_quota: bool) -> Self {
         let with_overhead = |name: &str, amount: Quantity| {
             let overhead = pod.spec.overhead.get(name).copied();
@@ -58,20 +58,21 @@ impl Limits {
         }
     }
 
-    /// With what is kept of its memory.
+    /// Adds memory protection to the limits.
     pub(super) fn protected(mut self, protection: Option<Protection>) -> Self {
         self.protection = protection;
         self
     }
 
-    /// What is kept for a pod.
+    /// Returns the memory protection of a pod.
     pub(super) fn protection_of(pod: &Pod, qos: &MemoryQos) -> Protection {
         let overhead = pod.spec.overhead.get("memory").copied().unwrap_or_default();
         let request = pod_request(pod, "memory").plus(overhead).units();
         qos.protection(qos_class(pod), request)
     }
 
-    /// Shares as the unified hierarchy's weight, on the curve of today's runtimes: 1024 is 100.
+    /// Converts CPU shares to a cgroup v2 weight on the curve of current runtimes: 1024 becomes
+    /// 100.
     pub(super) fn weight(&self) -> i64 {
         let log = (self.cpu_shares.max(2) as f64).log2();
         let exponent = (log * log + 125.0 * log) / 612.0 - 7.0 / 34.0;

@@ -1,5 +1,5 @@
-//! The pods' cgroups, as the kubelet's `podContainerManager` has them: `kubepods`, beneath it the classes `burstable` and `besteffort`, beneath
-//! those each pod, with what the pod as a whole may use.
+//! The pods' cgroups, as in the kubelet's `podContainerManager`: `kubepods` contains the QoS
+//! classes `burstable` and `besteffort`, which contain a cgroup with limits for each pod.
 
 mod files;
 mod limits;
@@ -20,7 +20,7 @@ use crate::options::{CgroupDriver, CgroupOptions};
 
 pub use files::CgroupUsage;
 
-/// Why a pod has no cgroup.
+/// Errors of pod cgroups.
 #[derive(Debug, Error)]
 pub(crate) enum CgroupError {
     #[error("cannot limit the cgroup {path} to {value}: {source}")]
@@ -40,27 +40,27 @@ pub(crate) enum CgroupError {
     Systemd { slice: String, why: String },
 }
 
-/// The pods' cgroups.
+/// The cgroups of all pods.
 #[derive(Debug)]
 pub(crate) struct Cgroups {
     options: CgroupOptions,
     layout: files::Layout,
-    /// What the pods that ask for something ask for, by uid.
+    /// Requests of the pods that have any, by uid.
     asked: Mutex<BTreeMap<String, Asked>>,
-    /// The node's processors in thousandths.
+    /// The node's CPUs in millicores.
     node_cpu: OnceLock<i64>,
 }
 
-/// What a pod asks for, as far as it counts for its class.
+/// The part of a pod's requests that counts for its QoS class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Asked {
-    /// Processors in thousandths, if it is burstable.
+    /// CPU request in millicores, if the pod is burstable.
     burstable_cpu: i64,
     kept: Protection,
 }
 
 impl Cgroups {
-    /// Looks at what the kernel has. Blocks.
+    /// Detects the kernel's cgroup hierarchies. Blocks.
     pub(crate) fn new(options: CgroupOptions) -> Result<Self, CgroupError> {
         let layout = files::Layout::of_kernel()?;
         Ok(Self {
@@ -71,18 +71,18 @@ impl Cgroups {
         })
     }
 
-    /// Whether the node has the unified hierarchy.
+    /// Whether the node has cgroup v2.
     pub(crate) fn unified(&self) -> bool {
         self.layout.is_unified()
     }
 
-    /// Makes what the pods' cgroups are beneath.
+    /// Creates the root cgroup and those of the QoS classes.
     pub(crate) async fn prepare(&self, node_cpu_milli: u64) -> Result<(), CgroupError> {
         if !self.options.per_qos {
             return Ok(());
         }
         let cpu = i64::try_from(node_cpu_milli).unwrap_or(0);
-        // Said once, at the start.
+        // Set once, at the start.
         let _ = self.node_cpu.set(cpu);
         self.apply(&self.name(None, None), &Limits::of_shares(cpu))
             .await?;
@@ -98,7 +98,7 @@ impl Cgroups {
         .await
     }
 
-    /// What the runtime is told: a path, or a slice's name.
+    /// Returns the cgroup parent to pass to the runtime: a path, or the name of a slice.
     pub(crate) fn parent(&self, pod: &Pod) -> String {
         if !self.options.per_qos {
             return String::new();
@@ -110,7 +110,7 @@ impl Cgroups {
         }
     }
 
-    /// Makes a pod's cgroup, or brings it to what the pod may use now.
+    /// Creates a pod's cgroup, or updates its limits.
     pub(crate) async fn ensure(&self, pod: &Pod) -> Result<(), CgroupError> {
         if !self.options.per_qos {
             return Ok(());
@@ -124,24 +124,24 @@ impl Cgroups {
         if qos_class(pod) == QosClass::Burstable {
             asked.burstable_cpu = orlop_kubelet_rules::cri_config::pod_request(pod, "cpu").milli();
         }
-        // What is kept for all of them must cover what is kept for each.
+        // The protection of the parents must cover that of each pod.
         self.share(&pod.metadata.uid, Some(asked)).await?;
         self.apply(&self.pod(pod), &limits.protected(kept)).await
     }
 
-    /// What is kept of memory, where the kernel can.
+    /// Returns the memory QoS settings, if the kernel supports them.
     pub(crate) fn memory_qos(&self) -> Option<&MemoryQos> {
         let qos = self.options.memory_qos.as_ref();
         qos.filter(|_| self.layout.is_unified())
     }
 
-    /// What all pods use together. Blocks.
+    /// Reads the usage of all pods together. Blocks.
     pub(crate) fn usage(&self) -> Option<CgroupUsage> {
         let path = self.file_path(&self.name(None, None));
         self.options.per_qos.then(|| self.layout.usage(&path))
     }
 
-    /// Removes a pod's cgroup, with what is left in it.
+    /// Removes a pod's cgroup and everything beneath it.
     pub(crate) async fn remove(&self, pod: &Pod) -> Result<(), CgroupError> {
         if !self.options.per_qos {
             return Ok(());
@@ -157,7 +157,7 @@ impl Cgroups {
         self.share(&pod.metadata.uid, None).await
     }
 
-    /// Removes the cgroups of pods that nobody knows, if they are empty.
+    /// Removes the cgroups of unknown pods, if they are empty.
     pub(crate) async fn remove_unknown(&self, known: &BTreeSet<String>) {
         if !self.options.per_qos {
             return;
@@ -202,8 +202,8 @@ impl Cgroups {
         }
     }
 
-    /// The class of burstable pods has the shares of all of them, and each level what is kept for
-    /// those beneath it.
+    /// Gives the burstable class the CPU shares of all its pods, and each level the memory
+    /// protection of the levels beneath it.
     async fn share(&self, uid: &str, asked: Option<Asked>) -> Result<(), CgroupError> {
         let (before, after) = {
             let mut pods = self.asked.lock();

@@ -1,8 +1,8 @@
-//! The names of cgroups, as the kubelet gives them.
+//! Cgroup names in the kubelet's format.
 
 use orlop_kubelet_rules::cri_config::QosClass;
 
-/// A cgroup's name: its parts from the top.
+/// The name of a cgroup: its components from the root down.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Name(Vec<String>);
 
@@ -25,17 +25,17 @@ impl Name {
         Self(parts)
     }
 
-    /// As a path: `/kubepods/burstable/pod1-2`.
+    /// Returns the name as a path: `/kubepods/burstable/pod1-2`.
     pub(super) fn path(&self) -> String {
         format!("/{}", self.0.join("/"))
     }
 
-    /// As a slice: `kubepods-burstable-pod1_2.slice`.
+    /// Returns the name as a slice: `kubepods-burstable-pod1_2.slice`.
     pub(super) fn slice(&self) -> String {
         slice(&self.0)
     }
 
-    /// Where systemd puts the slice: beneath a slice for each part.
+    /// Returns the path that systemd gives the slice: one parent slice for each component.
     pub(super) fn slice_path(&self) -> String {
         let slices: Vec<_> = (1..=self.0.len()).map(|n| slice(&self.0[..n])).collect();
         format!("/{}", slices.join("/"))

@@ -1,4 +1,4 @@
-//! Cgroups as systemd's slices.
+//! Pod cgroups as systemd slices.
 
 use std::sync::Arc;
 use std::thread;
@@ -9,11 +9,11 @@ use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies, Property, Systemd, Value};
 use super::CgroupError;
 use super::limits::{Limits, PERIOD};
 
-/// How often a slice without a cgroup is ended and made anew, and how long that takes systemd.
+/// How often to stop and recreate a slice that has no cgroup, and how long to wait for systemd.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Makes a slice and gives it limits. Blocks.
+/// Creates a slice and sets its limits. Blocks.
 pub(super) fn apply(slice: &str, limits: &Limits) -> Result<(), CgroupError> {
     let cgroup = cgroup(slice)?;
     let mut systemd = Systemd::connect().map_err(|e| fail(slice, e))?;
@@ -23,7 +23,7 @@ pub(super) fn apply(slice: &str, limits: &Limits) -> Result<(), CgroupError> {
         if made.is_ok() || cgroup.exists() {
             break;
         }
-        // Somebody has removed its cgroup, and systemd still has it for running.
+        // The cgroup was removed, but systemd still considers the slice active.
         systemd.stop(slice).map_err(|e| fail(slice, e))?;
         thread::sleep(PAUSE);
         made = systemd.start_slice(&cgroup, &properties);
@@ -31,7 +31,7 @@ pub(super) fn apply(slice: &str, limits: &Limits) -> Result<(), CgroupError> {
     made.map_err(|e| fail(slice, e))
 }
 
-/// Ends a slice with all that is left in it. Blocks.
+/// Stops a slice and everything in it. Blocks.
 pub(super) fn stop(slice: &str) -> Result<(), CgroupError> {
     let mut systemd = Systemd::connect().map_err(|e| fail(slice, e))?;
     systemd.stop(slice).map_err(|e| fail(slice, e))

@@ -1,4 +1,4 @@
-//! Removes unused images when the disk fills.
+//! Removes unused images when the disk fills up.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::PullRecords;
 use crate::clock::now;
 use crate::metrics::Metrics;
 
-/// Remembers which images were used when, and removes the unused when the disk fills.
+/// Records when images were last used, and removes unused ones when the disk fills up.
 #[derive(Debug, Default)]
 pub(crate) struct ImageCollector {
     seen: BTreeMap<String, Seen>,
@@ -27,8 +27,8 @@ struct Seen {
 }
 
 impl ImageCollector {
-    /// One round; frees at least `at_least` bytes if that many can be. Answers what went. What is
-    /// in `mounted` is in use, by whatever name.
+    /// Runs one round and returns the freed bytes; frees at least `at_least` bytes if possible.
+    /// Images in `mounted` are in use, by any of their names.
     pub(crate) async fn collect(
         &mut self,
         (runtime, images): (&RuntimeClient, &ImageClient),
@@ -42,7 +42,7 @@ impl ImageCollector {
         let disk = disk_usage(images).await?;
         let to_free = at_least.or_else(|| bytes_to_free(policy, disk));
         let policy = match at_least {
-            // Under pressure the young go as well.
+            // Under disk pressure, the minimum age is ignored.
             Some(_) => ImagePolicy {
                 min_age: std::time::Duration::ZERO,
                 ..*policy
@@ -73,7 +73,7 @@ impl ImageCollector {
             }
         }
         let pulls = Arc::clone(pulls);
-        // A record that stays is looked at again the next time.
+        // A record that stays is checked again in the next round.
         let pruned = orlop_pool::blocking(move || {
             pulls.prune(&there, begun);
             pulls.count()
@@ -91,7 +91,7 @@ impl ImageCollector {
         Ok(freed)
     }
 
-    /// Notes which images are there and which of them are used.
+    /// Records which images exist and which of them are used.
     async fn detect(
         &mut self,
         runtime: &RuntimeClient,
@@ -135,15 +135,15 @@ impl ImageCollector {
     }
 }
 
-/// The image that sandboxes are made from, where the runtime has one, tells of it and does not keep
-/// it by itself: containerd before 1.7. Without it no pod could be started on a node that is cut off.
+/// Returns the sandbox image of a runtime that reports it but does not pin it: containerd before
+/// 1.7. Without this image, a node without network cannot start pods.
 fn sandbox_image(info: &HashMap<String, String>) -> Option<String> {
     let config: serde_json::Value = serde_json::from_slice(info.get("config")?.as_bytes()).ok()?;
     let name = config.get("sandboxImage")?.as_str()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
 
-/// How full the file system with the images is.
+/// Returns the disk usage of the image file system.
 async fn disk_usage(images: &ImageClient) -> Result<DiskUsage, ClientError> {
     let info = images.image_fs_info().await?;
     let point = info
@@ -159,7 +159,7 @@ async fn disk_usage(images: &ImageClient) -> Result<DiskUsage, ClientError> {
             capacity: stat.f_blocks * stat.f_frsize,
             available: stat.f_bavail * stat.f_frsize,
         },
-        // On a runtime that is somewhere else nothing can be said, and nothing is done.
+        // The runtime is on another machine: its disk usage is unknown, so nothing is removed.
         _ => DiskUsage {
             capacity: 0,
             available: 0,

@@ -1,18 +1,18 @@
-//! What opens a registry.
+//! Registry credentials.
 
 use orlop_cri_api::v1::AuthConfig;
 use orlop_kubelet_rules::hash::sha256;
 use orlop_kubelet_rules::image::SecretRecord;
 use serde::Serialize;
 
-/// What opens a registry, and whose it is.
+/// A registry credential and its origin.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Credential {
-    /// What the runtime is given.
+    /// The credential in the form that the runtime expects.
     pub(crate) auth: AuthConfig,
-    /// A sum over it.
+    /// A hash of the credential.
     pub(super) hash: String,
-    /// The pull secret that it is from; the node's own if none.
+    /// The pull secret that it comes from; `None` for a credential of the node.
     pub(crate) secret: Option<SecretRecord>,
 }
 
@@ -30,7 +30,7 @@ struct Hashed<'a> {
     registrytoken: &'a str,
 }
 
-/// A sum over credentials, the same as the kubelet's: over their JSON as Go writes it.
+/// Hashes a credential as the kubelet does: over the JSON that Go writes.
 pub(super) fn credential_hash(auth: &AuthConfig, email: &str) -> String {
     let hashed = Hashed {
         username: &auth.username,

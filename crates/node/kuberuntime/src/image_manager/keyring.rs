@@ -1,4 +1,4 @@
-//! Credentials by the registries that they are for.
+//! Credentials by registry.
 
 use std::cmp::Reverse;
 use std::io::ErrorKind;
@@ -11,14 +11,15 @@ use orlop_kubelet_rules::image::SecretRecord;
 use super::credential::{Credential, credential_hash};
 use crate::pod_input::Secret;
 
-/// Credentials by the registries that they are for.
+/// Credentials by registry.
 #[derive(Clone, Default)]
 pub(crate) struct Keyring {
     entries: Vec<(Pattern, Credential)>,
 }
 
 impl Keyring {
-    /// The node's own: the first `config.json` and the first `.dockercfg` on the way. Blocks.
+    /// Reads the node's credentials: the first `config.json` and the first `.dockercfg` on the
+    /// search path. Blocks.
     pub(crate) fn of_node(first: &[PathBuf]) -> Self {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let mut dirs: Vec<PathBuf> = first.to_vec();
@@ -57,14 +58,14 @@ impl Keyring {
                 let mut found = Self::default();
                 found.add_dockercfg(&text).then_some(found)
             });
-        // One of the two: the newer format wins.
+        // Only one of them counts: the newer format takes precedence.
         if let Some(found) = from_json.or(from_legacy) {
             keyring = found;
         }
         keyring
     }
 
-    /// Takes the credentials of a pull secret in; `false` if it has none that can be read.
+    /// Adds the credentials of a pull secret; `false` if it has none that can be parsed.
     pub(crate) fn add_secret(&mut self, namespace: &str, name: &str, secret: &Secret) -> bool {
         let of = |key: &str| secret.data.get(key).map(Vec::as_slice);
         let before = self.entries.len();
@@ -88,7 +89,7 @@ impl Keyring {
         added
     }
 
-    /// Adds credentials of the node.
+    /// Adds a credential of the node.
     pub(crate) fn add(&mut self, registry: &str, auth: AuthConfig, email: &str) {
         let credential = Credential {
             hash: credential_hash(&auth, email),
@@ -98,7 +99,7 @@ impl Keyring {
         self.entries.push((Pattern::of_key(registry), credential));
     }
 
-    /// What may be tried for an image, the most specific first.
+    /// Returns the credentials to try for an image, the most specific first.
     pub(crate) fn lookup(&self, image: &str) -> Vec<Credential> {
         let mut found: Vec<_> = self
             .entries
@@ -127,7 +128,7 @@ impl Keyring {
                 registry_token: entry.registry_token,
                 ..AuthConfig::default()
             };
-            // What `auth` was is no use if it could not be read.
+            // An `auth` that could not be decoded is skipped.
             if auth != AuthConfig::default() {
                 self.add(&registry, auth, &entry.email);
             }
@@ -136,7 +137,7 @@ impl Keyring {
     }
 }
 
-/// Whether a pattern is for an image, as the kubelet matches them.
+/// Whether a pattern matches an image, by the kubelet's rules.
 pub(super) fn is_for(pattern: &Pattern, image: &str) -> bool {
     let (host, path) = split_name(image);
     pattern.is_for(host, &path, Paths::ByStart)
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn the_right_key_for_each_image() {
-        // `dTpw` is u:p.
+        // `dTpw` is `u:p` in base64.
         let ring = keyring(
             r#"{"auths": {
                 "https://index.docker.io/v1/": {"auth": "dTpw"},

@@ -1,12 +1,11 @@
-//! So many pulls a second, and some at once after a quiet time.
+//! Rate limit of image pulls, with bursts.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// So many things a second, and some at once after a quiet time. Whoever comes too early waits
-/// for its turn, in the order of coming.
+/// A rate limit with bursts. Requests that exceed it wait in order of arrival.
 #[derive(Debug)]
 pub(super) struct RateLimit {
     per_second: f64,
@@ -16,7 +15,7 @@ pub(super) struct RateLimit {
 
 #[derive(Debug)]
 struct State {
-    /// What may be taken at once; below zero for those that wait.
+    /// Tokens available now; negative if requests are waiting.
     tokens: f64,
     at: Instant,
 }

@@ -1,4 +1,5 @@
-//! Images in action, the kubelet's `EnsureImageExists`: pulling within the node's limits, with whose credentials, and making room.
+//! Image management, as in the kubelet's `EnsureImageExists`: pulls within the node's limits,
+//! credentials, and removal of unused images.
 
 mod collect;
 mod credential;

@@ -1,4 +1,4 @@
-//! Programs that give credentials (the kubelet's credential providers).
+//! Credential provider plugins, as the kubelet runs them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,16 +16,16 @@ use super::credential::Credential;
 use super::keyring::{Keyring, is_for};
 use crate::text_file::read_text;
 
-/// A configuration that is larger is something else.
+/// Size limit of the configuration in bytes.
 const LARGEST: u64 = 1 << 20;
-/// How long a program may take.
+/// Timeout of a plugin.
 const LIMIT: Duration = Duration::from_mins(1);
-/// How much it may say.
+/// Size limit of a plugin's output in bytes.
 const MAX_ANSWER: u64 = 1 << 20;
-/// How many answers are remembered.
+/// How many answers are cached.
 const MAX_CACHED: usize = 1024;
 
-/// The programs that know credentials (`CredentialProviderConfig`).
+/// The credential provider plugins (`CredentialProviderConfig`).
 #[derive(Debug, Default)]
 pub(crate) struct Providers {
     providers: Vec<Provider>,
@@ -136,7 +136,7 @@ impl Providers {
         })
     }
 
-    /// What the programs know for an image. One that fails is said so, and left out.
+    /// Returns the plugins' credentials for an image. A plugin that fails is logged and skipped.
     pub(crate) async fn lookup(&self, image: &str) -> Vec<Credential> {
         let mut found = Vec::new();
         for provider in &self.providers {

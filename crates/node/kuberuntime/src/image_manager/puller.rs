@@ -1,4 +1,4 @@
-//! Has an image on the node, or says why not (the kubelet's image manager).
+//! Makes sure that an image is on the node, or reports why not (the kubelet's image manager).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,24 +27,24 @@ use crate::pod_input::Objects;
 /// An image that is on the node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ImageRef {
-    /// What the runtime knows it by.
+    /// The runtime's id of the image.
     pub(crate) id: String,
-    /// The user that it asks for.
+    /// The user that the image specifies.
     pub(crate) user: ImageUser,
 }
 
-/// Why a container has no image.
+/// Why a container cannot get its image.
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
-    /// The reason a waiting container shows.
+    /// The reason that the waiting container shows.
     pub(crate) reason: WaitingReason,
-    /// The sentence to that.
+    /// The message that explains it.
     pub(crate) message: String,
-    /// When it is worth another try, if that is known.
+    /// When to retry, if known.
     pub(crate) retry: Option<Timestamp>,
 }
 
-/// An image that is wanted, and for whom.
+/// An image request, with the pod that makes it.
 pub(crate) struct Wanted<'a> {
     pub(crate) pod: &'a Pod,
     pub(crate) container: &'a Container,
@@ -53,7 +53,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) runtime_handler: &'a str,
 }
 
-/// Sees to it that images are there, within what the node allows.
+/// Pulls images within the limits of the node.
 pub(crate) struct Images {
     client: ImageClient,
     options: ImageOptions,
@@ -63,7 +63,7 @@ pub(crate) struct Images {
     rate: RateLimit,
     slots: Option<Semaphore>,
     backoff: Mutex<Backoff>,
-    /// Why the last pull failed, for those that wait for the next, by the key of the back-off.
+    /// Why the last pull failed, by back-off key, for pods that wait for the next attempt.
     failures: Mutex<BTreeMap<String, (WaitingReason, String)>>,
 }
 
@@ -114,7 +114,7 @@ impl Images {
         })?;
         let policy = policy(wanted);
         let on_node = match &present {
-            // It is pulled again, which shows whether the pod may have it.
+            // The image is pulled again, to verify that the pod may use it.
             Some(image) if policy != PullPolicy::Always => {
                 let may = self.may_use(wanted, &image.id, metrics).await;
                 may.then_some(image.id.as_str())
@@ -167,7 +167,7 @@ impl Images {
             Some(slots) => slots.acquire().await.ok(),
             None => None,
         };
-        // Another pod may have fetched it while we waited for our turn.
+        // Another pod may have pulled it while this one waited in the queue.
         if only_if_absent
             && policy(wanted) != PullPolicy::Always
             && let Ok(Some(found)) = self.status(wanted, name).await
@@ -250,8 +250,8 @@ impl Images {
         }
     }
 
-    /// Tries without credentials if there are none, else with each until one does; notes whose
-    /// they were.
+    /// Pulls without credentials if there are none, else with each until one succeeds; records
+    /// which one did.
     async fn pull_with_credentials(
         &self,
         wanted: &Wanted<'_>,
@@ -303,7 +303,7 @@ impl Images {
         }))
     }
 
-    /// What the pod's own pull secrets have for an image.
+    /// Returns the credentials of the pod's own pull secrets for an image.
     #[allow(clippy::unused_self, reason = "reads beside `of_node`")]
     fn of_pod(&self, wanted: &Wanted<'_>, name: &str) -> Vec<Credential> {
         let namespace = &wanted.pod.metadata.namespace;
@@ -322,7 +322,7 @@ impl Images {
         secrets.lookup(name)
     }
 
-    /// What the node and its programs have for an image.
+    /// Returns the credentials of the node and its plugins for an image.
     async fn of_node(&self, name: &str) -> Vec<Credential> {
         let mut dirs = self.options.docker_config_dirs.clone();
         dirs.push(self.root_dir.clone());
@@ -332,7 +332,7 @@ impl Images {
         found
     }
 
-    /// Whether the pod may use an image that is here, by what was noted when it came.
+    /// Whether the pod may use an image that is present, according to the pull records.
     async fn may_use(&self, wanted: &Wanted<'_>, id: &str, metrics: &Metrics) -> bool {
         let image = wanted.container.image.clone();
         let name =
@@ -348,7 +348,7 @@ impl Images {
         may
     }
 
-    /// Reads or writes the records.
+    /// Runs an operation on the pull records on a blocking thread.
     async fn note<T: Send + 'static>(
         &self,
         work: impl FnOnce(&PullRecords) -> T + Send + 'static,

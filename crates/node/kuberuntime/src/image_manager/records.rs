@@ -1,5 +1,5 @@
-//! The records of pulls on disk, laid out as the kubelet's: `image_manager/pulling` has a file for
-//! each image that is being pulled, `image_manager/pulled` one for each that was.
+//! Pull records on disk, in the kubelet's layout: `image_manager/pulling` has a file for each image
+//! that is being pulled, `image_manager/pulled` one for each pulled image.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirBuilder};
@@ -19,16 +19,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::now;
 
-/// A file that is larger is no record.
+/// Size limit of a record in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Whose credentials pulled which image.
+/// Records which credentials pulled which image.
 #[derive(Debug)]
 pub(crate) struct PullRecords {
     policy: CredentialPolicy,
     pulling: PathBuf,
     pulled: PathBuf,
-    /// How many pulls of each image are under way. Held while files are read or written.
+    /// How many pulls of each image are in progress. The lock is held while files are read or
+    /// written.
     in_pull: Mutex<BTreeMap<String, usize>>,
 }
 
@@ -40,7 +41,7 @@ struct Intent {
     image: String,
 }
 
-/// All of it blocks, but not for long.
+/// All methods block, but only briefly.
 impl PullRecords {
     pub(crate) fn open(root: &Path, policy: CredentialPolicy) -> io::Result<Self> {
         let base = root.join("image_manager");
@@ -56,8 +57,8 @@ impl PullRecords {
         Ok(records)
     }
 
-    /// Before a pull. If this cannot be written the image must not be pulled: who may use it would
-    /// not be known.
+    /// Records the start of a pull. If this fails, the image must not be pulled: nobody would know
+    /// which pods may use it.
     pub(crate) fn begin(&self, image: &str) -> io::Result<()> {
         let mut in_pull = self.lock();
         let intent = Intent {
@@ -70,25 +71,26 @@ impl PullRecords {
         Ok(())
     }
 
-    /// After a pull that failed.
+    /// Records that a pull failed.
     pub(crate) fn failed(&self, image: &str) {
         let mut in_pull = self.lock();
         self.one_less(&mut in_pull, image);
     }
 
-    /// After a pull that has brought an image.
+    /// Records that a pull succeeded.
     pub(crate) fn done(&self, image: &str, image_ref: &str, access: Access) {
         let mut in_pull = self.lock();
         match self.allow(image, image_ref, Some(access)) {
             Ok(()) => self.one_less(&mut in_pull, image),
-            // The file that it is being pulled stays, so that it still counts as pulled here.
+            // The record of the pull in progress stays, so that the image still counts as pulled
+            // here.
             Err(error) => {
                 tracing::warn!(image, %error, "cannot record which pods may use a pulled image");
             }
         }
     }
 
-    /// Whether a pod with these secrets may use an image that is here.
+    /// Whether a pod with these secrets may use an image that is present.
     pub(crate) fn may_use(
         &self,
         image: &str,
@@ -119,8 +121,8 @@ impl PullRecords {
         }
     }
 
-    /// Images that came while nobody was there to note it: they are of the node, and nobody has
-    /// shown yet that they may use them.
+    /// Records images whose pull completed while the manager was not running. No credentials are
+    /// recorded for them.
     pub(crate) fn settle(&self, images: &[v1::Image]) {
         let _in_pull = self.lock();
         let intents: BTreeSet<String> = files(&self.pulling)
@@ -138,7 +140,7 @@ impl PullRecords {
         }
     }
 
-    /// Forgets images that are gone, except for what was written since.
+    /// Removes the records of images that are gone, except for records written after `since`.
     pub(crate) fn prune(&self, there: &BTreeSet<String>, since: Timestamp) {
         let _in_pull = self.lock();
         let since = since.rfc3339();
@@ -152,7 +154,7 @@ impl PullRecords {
         }
     }
 
-    /// How many files there are of pulls under way and of pulls that were.
+    /// Counts the records of pulls in progress and of completed pulls.
     pub(crate) fn count(&self) -> (usize, usize) {
         (files(&self.pulling).count(), files(&self.pulled).count())
     }
@@ -168,7 +170,7 @@ impl PullRecords {
     }
 
     fn allow(&self, image: &str, image_ref: &str, access: Option<Access>) -> io::Result<()> {
-        // What cannot be read is written anew, which makes it less: nobody gains by that.
+        // An unreadable record is replaced by one that allows less, so this grants nobody access.
         let known = self.read(image_ref).ok().flatten();
         let fresh = known.is_none();
         let mut record = known.unwrap_or_else(|| PulledRecord::new(image_ref));
@@ -194,7 +196,7 @@ fn file_name(of: &str) -> String {
     format!("sha256-{}", sha256(of.as_bytes()))
 }
 
-/// The files of a directory that are named as records are.
+/// Lists the files of a directory that are named like records.
 fn files(dir: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).filter(|path| {
@@ -214,7 +216,7 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path) -> io::Result<Option<T>> {
     parsed.map(Some).map_err(|error| wrong(error.to_string()))
 }
 
-/// A crash leaves the former file or the new one.
+/// Writes a record atomically: a crash leaves the old file or the new one.
 fn write(dir: &Path, of: &str, what: &impl Serialize) -> io::Result<()> {
     let bytes = serde_json::to_vec(what).map_err(io::Error::other)?;
     orlop_fs::write_file(&dir.join(file_name(of)), 0o600, Outlives::PowerCut, &bytes)
@@ -260,7 +262,7 @@ mod tests {
             };
             records.may_use("r/a:1", "id", || secrets)
         };
-        // It was there before anybody pulled.
+        // The image was present before any pull.
         assert_eq!(ask(&records, ""), (true, "credentialPolicyAllowed"));
         records.begin("r/a:1").unwrap();
         records.begin("r/a:1").unwrap();
@@ -269,7 +271,7 @@ mod tests {
         assert_eq!(records.count(), (1, 0));
         records.done("r/a:1", "id", Access::of_secret(secret("h")));
         assert_eq!(records.count(), (0, 1));
-        // By another process, too.
+        // The same holds for another process.
         let records = open(dir.path());
         assert_eq!(ask(&records, ""), (false, "mustAuthenticate"));
         assert_eq!(ask(&records, "h"), (true, "credentialRecordFound"));

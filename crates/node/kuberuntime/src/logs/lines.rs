@@ -1,26 +1,26 @@
-//! The lines of a log file, from its beginning on or from its end back. Both take as long as the file is long, and hold
-//! one line.
+//! Reads the lines of a log file, forwards or backwards. Both hold one line in memory and take time
+//! in proportion to the file's size.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt as _;
 
-/// How much is read at once.
+/// How many bytes are read at once.
 const BLOCK: usize = 64 * 1024;
-/// No runtime writes a longer line: what is longer is none.
+/// Length limit of a line in bytes: no runtime writes longer ones, so they are skipped.
 const LONGEST: usize = 4 << 20;
 
-/// Reads on from where a file is at.
+/// Reads lines from the current position of a file.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    /// The beginning of a line that is not whole yet.
+    /// The beginning of an incomplete line.
     begun: Vec<u8>,
     is_too_long: bool,
 }
 
 impl Lines {
-    /// Reads to the end, and hands on each line with its end; whether there was anything. `go_on` is asked before
-    /// more is read.
+    /// Reads to the end of the file and passes each complete line to `each`; returns whether it
+    /// read anything. It calls `go_on` before each read.
     pub(super) fn read(
         &mut self,
         from: &mut dyn Read,
@@ -53,7 +53,7 @@ impl Lines {
         }
     }
 
-    /// What stands at the end without a line's end.
+    /// Takes the text after the last newline.
     pub(super) fn rest(&mut self) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.begun);
         let is_too_long = std::mem::take(&mut self.is_too_long);
@@ -70,15 +70,16 @@ impl Lines {
     }
 }
 
-/// Where the last lines of a file begin.
+/// The position where the last lines of a file begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TailStart {
     pub(super) offset: u64,
-    /// Lines that are not in this file.
+    /// How many of the wanted lines this file lacks.
     pub(super) missing: u64,
 }
 
-/// Finds where the last lines begin, of those that count. `go_on` is asked before more is read.
+/// Finds where the last `wanted` lines begin; only those that `counts` accepts count. It calls
+/// `go_on` before each read.
 pub(super) fn tail_start(
     file: &File,
     wanted: u64,
@@ -94,7 +95,7 @@ pub(super) fn tail_start(
     }
     let mut found = 0;
     let mut line = Ending::default();
-    // Where the line that was seen last begins.
+    // The start of the line found last.
     let mut begin = end;
     let mut position = end;
     let mut block = vec![0; BLOCK];
@@ -125,10 +126,10 @@ pub(super) fn tail_start(
     })
 }
 
-/// The end of a line whose beginning is not in sight.
+/// The end of a line whose beginning has not been read yet.
 #[derive(Default)]
 struct Ending {
-    /// Its last piece first.
+    /// Pieces of the line, the last one first.
     pieces: Vec<Vec<u8>>,
     length: usize,
 }
@@ -143,12 +144,13 @@ impl Ending {
         }
     }
 
-    /// Whether the line that begins with these bytes counts. The next one begins.
+    /// Completes the line with its first bytes and returns whether it counts. Resets for the next
+    /// line.
     fn with(&mut self, begin: &[u8], counts: &mut dyn FnMut(&[u8]) -> bool) -> bool {
         self.put_before(begin);
         let length = std::mem::take(&mut self.length);
         let pieces = std::mem::take(&mut self.pieces);
-        // What ends with a line's end has no line behind it.
+        // After the last newline there is no further line.
         if length == 0 || length > LONGEST {
             return false;
         }
@@ -196,7 +198,7 @@ mod tests {
     #[test]
     fn both_ways_have_the_same_lines() {
         let mut text = Vec::new();
-        // About where blocks end, none at all, and one that is no line.
+        // Lengths around the block size, empty, and over the limit.
         for length in [
             0,
             1,

@@ -1,18 +1,18 @@
-//! Links to logs under the names that log collectors look for.
+//! Symbolic links to logs, with the names that log collectors expect.
 
 use std::path::{Path, PathBuf};
 
 use orlop_kubelet_rules::log_path::symlink_name;
 use orlop_kubelet_rules::pod::Pod;
 
-/// Links to containers' logs under the names that log collectors look for.
+/// Symbolic links to container logs, with the names that log collectors expect.
 #[derive(Debug, Clone)]
 pub(crate) struct LogLinks {
     dir: Option<PathBuf>,
 }
 
 impl LogLinks {
-    /// Makes the directory. Blocks. Where that cannot be, pods do without links.
+    /// Creates the directory. Blocks. If this fails, pods have no links.
     pub(crate) fn new(dir: Option<&Path>) -> Self {
         let dir = dir.filter(|dir| match std::fs::create_dir_all(dir) {
             Ok(()) => true,
@@ -26,7 +26,7 @@ impl LogLinks {
         }
     }
 
-    /// Adds a link for a container whose log is there.
+    /// Adds a link for a container, if its log exists.
     pub(crate) async fn add(&self, pod: &Pod, container: &str, id: &str, log: &str) {
         let Some(dir) = &self.dir else { return };
         let link = dir.join(symlink_name(pod, container, id));
@@ -50,13 +50,13 @@ impl LogLinks {
         self.sweep(dir, move |name| name.starts_with(&prefix)).await;
     }
 
-    /// Removes links whose logs are gone.
+    /// Removes links whose targets are gone.
     pub(crate) async fn remove_dead(&self) {
         let Some(dir) = self.dir.clone() else { return };
         self.sweep(dir, |_| true).await;
     }
 
-    /// A link goes only when nothing is behind it.
+    /// Removes links that match and whose targets are gone.
     async fn sweep(&self, dir: PathBuf, which: impl Fn(&str) -> bool + Send + 'static) {
         let sweep = move || {
             for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {

@@ -1,5 +1,4 @@
-//! Containers' logs: reading them over rotations, rotating them, and the names that log
-//! collectors know them by.
+//! Container logs: reading across rotations, rotation, and links for log collectors.
 
 mod lines;
 mod links;

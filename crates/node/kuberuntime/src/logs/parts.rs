@@ -1,4 +1,4 @@
-//! The parts of a log that were rotated away, which rotation packs and removes while they are read.
+//! The rotated parts of a log. Rotation compresses and removes them while they are read.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
@@ -10,13 +10,13 @@ use std::vec::IntoIter;
 use flate2::read::GzDecoder;
 use orlop_fs::LogPlace;
 
-/// So many are held open ahead of the one that is read: what rotation removes meanwhile is still read. One of many
-/// more has been left by somebody else than rotation.
+/// How many parts are kept open ahead of the current one, so that parts that rotation removes can
+/// still be read. Rotation leaves fewer than this.
 const AHEAD: usize = 8;
 
 const PACKED: &[u8] = b".gz";
 
-/// Parts as they are read, the oldest first.
+/// Iterates over the parts of a log, the oldest first.
 pub(super) struct Parts<'a> {
     place: &'a LogPlace,
     present: &'a File,
@@ -25,7 +25,8 @@ pub(super) struct Parts<'a> {
 }
 
 impl<'a> Parts<'a> {
-    /// Those beside the present log. It has been opened before: if it has become a part since, it is none of these.
+    /// Opens the parts of a log. `present` was opened before: if it has been rotated since, it is
+    /// skipped.
     pub(super) fn beside(place: &'a LogPlace, present: &'a File) -> io::Result<Self> {
         let mut parts = Self {
             place,
@@ -37,7 +38,7 @@ impl<'a> Parts<'a> {
         Ok(parts)
     }
 
-    /// The next one.
+    /// Returns the next part.
     pub(super) fn next(&mut self) -> io::Result<Option<Box<dyn Read>>> {
         let next = self.ahead.pop_front();
         self.open_ahead()?;
@@ -54,18 +55,18 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The parts that there are, the oldest first, each by one name.
+/// Lists the parts, the oldest first, each by one name.
 pub(super) fn names(place: &LogPlace) -> io::Result<Vec<OsString>> {
     let parts: BTreeSet<OsString> = place.parts()?.into_iter().collect();
     let is_packed_too = |name: &OsStr| parts.contains(&packed(name));
     let names = parts.iter().filter(|name| {
-        // One that is being packed has both names for a moment.
+        // A part that is being compressed has both names for a moment.
         !name.as_encoded_bytes().ends_with(b".tmp") && !is_packed_too(name)
     });
     Ok(names.cloned().collect())
 }
 
-/// Opens a part; nothing where rotation has removed it, or where it is the present log itself.
+/// Opens a part; `None` if rotation has removed it, or if it is the present log itself.
 pub(super) fn open(
     place: &LogPlace,
     name: &OsStr,
@@ -75,7 +76,7 @@ pub(super) fn open(
     let mut is_packed = name.as_encoded_bytes().ends_with(PACKED);
     let mut opened = place.read_part(name);
     if !is_packed && opened.as_ref().is_err_and(is_gone) {
-        // Rotation may have packed it meanwhile.
+        // Rotation may have compressed it meanwhile.
         is_packed = true;
         opened = place.read_part(&packed(name));
     }

@@ -2,20 +2,20 @@
 
 use orlop_kubelet_rules::Timestamp;
 
-/// Which part of a container's log.
+/// The part of a container's log to read.
 #[derive(Debug, Clone, Default)]
 pub struct LogQuery {
-    /// Go on with what comes until the container ends.
+    /// Keep reading new lines until the container ends.
     pub follow: bool,
-    /// The instance before the present one.
+    /// Read the log of the previous instance.
     pub previous: bool,
-    /// Put the time before each line.
+    /// Put the timestamp before each line.
     pub timestamps: bool,
-    /// Only what is younger.
+    /// Only lines after this time.
     pub since: Option<Timestamp>,
-    /// Only so many lines from the end.
+    /// Only this many lines from the end.
     pub tail_lines: Option<u64>,
-    /// No more than so many bytes.
+    /// At most this many bytes.
     pub limit_bytes: Option<u64>,
     /// Only `Stdout` or `Stderr`; all if `None`.
     pub stream: Option<orlop_cri_api::log::Stream>,

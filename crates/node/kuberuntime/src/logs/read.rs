@@ -17,14 +17,14 @@ use super::parts::{Parts, names, open};
 use super::query::LogQuery;
 use crate::error::RequestError;
 
-/// How often a log that is followed is looked at.
+/// How often a followed log is polled.
 const POLL: Duration = Duration::from_millis(200);
-/// How much of one part counts where its last lines are wanted; rotation keeps it far below.
+/// How many bytes of one part are read for its last lines; rotation keeps parts far smaller.
 const LONGEST_PART: u64 = 256 << 20;
 
-/// A log, and whether its container still writes to it.
+/// A log, and a check whether its container still writes to it.
 pub(crate) struct Source {
-    /// The container.
+    /// The container's id.
     pub(crate) id: String,
     pub(crate) path: PathBuf,
     pub(crate) is_running: Box<dyn Fn() -> bool + Send>,
@@ -37,7 +37,7 @@ impl Source {
         Ok((place, file))
     }
 
-    /// The file that has taken the place of the one at hand, if one has.
+    /// Opens the file that has replaced `file` at the log's path, if any.
     fn replaced(&self, file: &File) -> Option<File> {
         let own = file.metadata().ok()?;
         let (_, there) = self.open().ok()?;
@@ -46,7 +46,7 @@ impl Source {
     }
 }
 
-/// Reads a log to `out`. Blocks; ends early when nobody reads any more.
+/// Reads a log and sends it to `out`. Blocks; ends early when the receiver is dropped.
 pub(crate) fn read(source: &Source, query: &LogQuery, out: &Sender<Result<Bytes, RequestError>>) {
     let fail = |source_error: io::Error| RequestError::Log {
         path: source.path.clone(),
@@ -76,7 +76,7 @@ impl LogFile<'_> {
     fn run(&mut self, source: &Source) -> io::Result<()> {
         let (place, mut file) = match source.open() {
             Ok(opened) => opened,
-            // Between two steps of a rotation; the runtime is about to open it anew.
+            // Rotation is between two steps; the runtime is about to reopen the log.
             Err(error) if error.kind() == io::ErrorKind::NotFound && (source.is_running)() => {
                 std::thread::sleep(POLL);
                 source.open()?
@@ -104,7 +104,7 @@ impl LogFile<'_> {
             let running = (source.is_running)();
             let read = self.drain(&mut file)?;
             if let Some(next) = source.replaced(&file) {
-                // All of the old one has been read: what comes goes to the new one.
+                // Read the rest of the old file; new lines go to the new one.
                 self.drain(&mut file)?;
                 file = next;
                 continue;
@@ -124,7 +124,8 @@ impl LogFile<'_> {
 
     /// Reads the last lines of the parts that were rotated away.
     fn last_of_older(&mut self, place: &LogPlace, present: &File, lines: u64) -> io::Result<()> {
-        // From the newest back, until there are enough. A second look costs less than keeping what may be all of it.
+        // From the newest part back, until there are enough lines. Reading twice costs less than
+        // buffering a whole log.
         let mut wanted = Vec::new();
         let mut found = 0;
         for part in names(place)?.into_iter().rev() {
@@ -141,7 +142,7 @@ impl LogFile<'_> {
         let mut skipped = found.saturating_sub(lines);
         for (part, counted) in wanted.into_iter().rev() {
             let Some(reader) = open(place, &part, present)? else {
-                // Only the oldest goes meanwhile: of the others none is skipped for it.
+                // Rotation removes only the oldest part: no line of the others is skipped instead.
                 skipped = skipped.saturating_sub(counted);
                 continue;
             };
@@ -152,7 +153,7 @@ impl LogFile<'_> {
                 skipped -= u64::from(this.is_counted(line));
                 Ok(())
             })?;
-            // What it begins the next one does not end.
+            // A line does not continue in the next part.
             match self.lines.rest() {
                 Some(line) if skipped == 0 => self.entry(&line)?,
                 Some(line) => skipped -= u64::from(self.is_counted(&line)),
@@ -162,7 +163,7 @@ impl LogFile<'_> {
         Ok(())
     }
 
-    /// How many lines a part has.
+    /// Counts the lines of a part.
     fn count(&mut self, part: Box<dyn Read>) -> io::Result<u64> {
         let mut count = 0;
         self.each_line(&mut part.take(LONGEST_PART), &mut |this, line| {
@@ -173,9 +174,9 @@ impl LogFile<'_> {
         Ok(count + u64::from(rest.is_some_and(|line| self.is_counted(&line))))
     }
 
-    /// Where the last lines of a file begin.
+    /// Finds where the last lines of a file begin.
     fn tail_start(&self, file: &File, lines: u64) -> io::Result<TailStart> {
-        // What ends without a line end counts as a line, in each stream.
+        // An unterminated last line counts, for each stream.
         let mut open = [true, true];
         tail_start(file, lines, &|| check(self.out), &mut |line| {
             let Ok(line) = Line::parse(line) else {
@@ -202,7 +203,7 @@ impl LogFile<'_> {
         })
     }
 
-    /// Reads to the end; says whether there was anything.
+    /// Reads to the end; returns whether it read anything.
     fn drain(&mut self, from: &mut dyn Read) -> io::Result<bool> {
         self.each_line(from, &mut Self::entry)
     }
@@ -219,7 +220,7 @@ impl LogFile<'_> {
         read
     }
 
-    /// Passes on what stands at the end without a line's end.
+    /// Emits an unterminated last line.
     fn finish(&mut self) -> io::Result<()> {
         match self.lines.rest() {
             Some(line) => self.entry(&line),
@@ -271,7 +272,7 @@ fn parse_time(text: &str) -> Option<Timestamp> {
     i64::try_from(time.as_nanosecond()).ok().map(Timestamp)
 }
 
-/// Nothing is read for somebody who has left.
+/// Fails if the receiver is gone, to stop reading.
 fn check(out: &Sender<Result<Bytes, RequestError>>) -> io::Result<()> {
     if out.is_closed() {
         return Err(io::ErrorKind::BrokenPipe.into());
@@ -402,7 +403,7 @@ mod tests {
         let part = |name: &str| dir.path().join(format!("0.log.{name}"));
         std::fs::write(part("20260101-000000.gz"), packed(&logged(0..100_000))).unwrap();
         std::fs::write(part("20260102-000000"), logged(100_000..200_000)).unwrap();
-        // No line ends there for long.
+        // A long run of bytes without a newline.
         let mut last = vec![b'x'; 32 << 20];
         last.push(b'\n');
         last.extend(logged(200_000..200_010));
@@ -433,7 +434,7 @@ mod tests {
     fn nothing_is_read_for_who_has_left() {
         let dir = tempfile::tempdir().unwrap();
         let log = dir.path().join("0.log");
-        // Nothing of it is ever sent, so that no sending fails.
+        // None of it is ever sent, so no send fails.
         let file = File::create(&log).unwrap();
         file.set_len(4 << 30).unwrap();
         std::fs::write(dir.path().join("0.log.20260101-000000"), []).unwrap();
@@ -478,7 +479,7 @@ mod tests {
         };
         let reader = std::thread::spawn(move || read(&source, &LogQuery::default(), &out));
         let mut text = parts.blocking_recv().unwrap().unwrap().to_vec();
-        // It waits for who reads.
+        // The reader waits for its receiver.
         for number in 0..3 {
             std::fs::remove_file(part(number)).unwrap();
         }
@@ -544,7 +545,7 @@ mod tests {
         write(&log, &["stdout F own"]);
         symlink(outside.join("0.log"), own.join("0.log.20260101-000000")).unwrap();
         assert_eq!(all(&log, &query), "own\n", "among the parts");
-        // Docker's tools link to the engine's own log.
+        // Docker tooling links to the engine's own log.
         let engine = dir.path().join("containers").join(ID);
         std::fs::create_dir_all(&engine).unwrap();
         let json = engine.join(format!("{ID}-json.log"));

@@ -1,10 +1,10 @@
-//! Removes a log with its rotated parts.
+//! Removes a log and its rotated parts.
 
 use std::path::Path;
 
 use orlop_fs::LogPlace;
 
-/// Removes a log with the parts that were rotated away, as far as they can be. Blocks.
+/// Removes a log and its rotated parts; errors are ignored. Blocks.
 pub(crate) fn remove(log: &Path) {
     let Ok(place) = LogPlace::find(log) else {
         return;

@@ -1,4 +1,4 @@
-//! Rotates logs that have grown past their size.
+//! Rotates logs that exceed their size limit.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -18,9 +18,9 @@ pub(crate) struct RotateTarget {
     pub(crate) path: PathBuf,
 }
 
-/// Rotates a log that has grown past its size: older parts are compressed, the present one is
-/// renamed with the time, and the runtime begins a new one. What fails is undone as far as that
-/// goes, and tried again next time.
+/// Rotates a log that exceeds its size limit: compresses older parts, renames the log with a
+/// timestamp and has the runtime open a new one. A failure is undone if possible and retried in the
+/// next round.
 pub(crate) async fn rotate(
     runtime: &RuntimeClient,
     target: &RotateTarget,
@@ -42,19 +42,19 @@ pub(crate) async fn rotate(
         && let Some(place) = place
         && !place.exists()
     {
-        // Else nobody would find what the container goes on to write to.
+        // Otherwise nobody would find the file that the container keeps writing to.
         let _ = place.rename(&rotated, place.name());
     }
     reopened.map_err(|error| error.to_string())
 }
 
-/// What is to be done with a log.
+/// The next step for a log.
 enum Step {
-    /// Nothing: it is not large, or not ours to rotate.
+    /// Nothing: the log is small, or is a link.
     Small,
-    /// A try before was cut short between its steps, or somebody took it away: it is begun anew.
+    /// The log is missing after an interrupted rotation, or was removed: the runtime reopens it.
     Gone,
-    /// It has got another name: a new one is begun.
+    /// The log was renamed: the runtime opens a new one.
     Away(LogPlace, OsString),
 }
 
@@ -67,13 +67,13 @@ fn put_away(path: &Path, max_size: u64, keep: usize) -> io::Result<Step> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Step::Gone),
         Err(error) => return Err(error),
         Ok(Some(size)) if max_size > 0 && size >= max_size => {}
-        // What a link leads to is rotated by whoever writes it.
+        // The program that writes a link's target rotates it.
         Ok(_) => return Ok(Step::Small),
     }
     tidy(&place, keep)?;
     let mut rotated = stamped(&place);
     if place.read_part(&rotated).is_ok() {
-        // Twice in a second: wait for the next rather than lose one.
+        // A second rotation within a second: wait, so that no part is overwritten.
         std::thread::sleep(std::time::Duration::from_secs(1));
         rotated = stamped(&place);
     }
@@ -86,7 +86,7 @@ fn stamped(place: &LogPlace) -> OsString {
     place.suffixed(&format!(".{stamp}"))
 }
 
-/// Removes leftovers and the oldest parts, and compresses the others.
+/// Removes leftovers and the oldest parts, and compresses the rest.
 fn tidy(place: &LogPlace, keep: usize) -> io::Result<()> {
     let mut parts = Vec::new();
     for part in place.parts()? {
@@ -181,7 +181,7 @@ mod tests {
         fs::create_dir_all(&own).unwrap();
         let log = own.join("0.log");
         symlink(outside.join("target"), &log).unwrap();
-        // A link to a large file is not a large log.
+        // The size of a link's target does not count.
         assert!(matches!(put_away(&log, 1, 2).unwrap(), Step::Small));
         fs::remove_file(&log).unwrap();
         fs::write(&log, "line\n").unwrap();

@@ -1,4 +1,4 @@
-//! What is read and made on the node before anything else.
+//! Local state that the manager prepares at its start.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::pod_input::PodInput;
 use crate::pod_worker::load_all;
 use crate::userns::{UserNamespaceError, UserNamespaces, ids_of_node};
 
-/// What is read and made on the node before anything else.
+/// Local state that the manager prepares at its start.
 pub(super) struct Local {
     pub(super) machine: Machine,
     pub(super) cgroups: Cgroups,
@@ -24,7 +24,7 @@ pub(super) struct Local {
 }
 
 impl Local {
-    /// Blocks.
+    /// Reads and creates it. Blocks.
     pub(super) fn prepare(options: &Options) -> Result<Self, StartError> {
         for dir in [
             options.root_dir.join("pods"),

@@ -1,4 +1,4 @@
-//! Logs for those who ask the manager.
+//! Log requests to the manager.
 
 use bytes::Bytes;
 use orlop_kubelet_rules::status::ContainerState;
@@ -9,26 +9,26 @@ use super::Manager;
 use crate::error::RequestError;
 use crate::logs::{LogQuery, Source, read};
 
-/// A log that is followed has a thread for as long as its reader likes.
+/// Limits of concurrent log reads: a followed log occupies a thread until its reader leaves.
 const OF_NODE: usize = 256;
 const OF_POD: usize = 32;
 static READING: Place = Place::new("reading containers' logs", OF_NODE, OF_POD, 0);
 
-/// A log as it is read; the channel is short, so that a slow reader slows the reading.
+/// A stream of log lines. The channel is short, so that a slow reader slows the reading down.
 #[derive(Debug)]
 pub struct LogReader {
     pub(super) parts: mpsc::Receiver<Result<Bytes, RequestError>>,
 }
 
 impl LogReader {
-    /// The next lines; `None` at the end.
+    /// Returns the next lines; `None` at the end.
     pub async fn next(&mut self) -> Option<Result<Bytes, RequestError>> {
         self.parts.recv().await
     }
 }
 
 impl Manager {
-    /// Reads a container's log, over rotations.
+    /// Reads a container's log, including its rotated parts.
     #[allow(
         clippy::unused_async,
         reason = "as all that asks for something of a container"
@@ -45,7 +45,7 @@ impl Manager {
         let mut instances = instances.filter(|c| c.name == container);
         let mut found = instances.next();
         if query.previous {
-            // The newest that has ended is meant, were it the present one's forerunner or not.
+            // The newest instance that has exited, whether it is the current one or an earlier one.
             found = match found {
                 Some(c) if c.state == ContainerState::Exited => Some(c),
                 _ => instances.next(),
@@ -75,7 +75,7 @@ impl Manager {
             }),
         };
         let (out, parts) = mpsc::channel(16);
-        // It goes on as fast as its reader.
+        // Reading is as fast as the receiver.
         let path = source.path.clone();
         let reading = READING.begin_for(uid, move || read(&source, &query, &out));
         reading.map_err(|refused| match refused {

@@ -1,4 +1,4 @@
-//! The manager: a worker for each pod, and what is done for all of them.
+//! The manager: starts a worker for each pod, and the tasks that serve all pods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +22,14 @@ use crate::pod_worker::run;
 use crate::runtime_state::{RuntimeState, VERSION};
 use crate::{housekeeping, pleg};
 
-/// The kubelet's side of a runtime. Cheap to clone; clones are the same manager.
+/// The kubelet's side of a CRI runtime. Cheap to clone; clones share one manager.
 #[derive(Debug, Clone)]
 pub struct Manager {
     pub(super) ctx: Arc<Context>,
 }
 
 impl Manager {
-    /// Connects to the runtime, reads the checkpoints and goes on with the pods they tell of.
+    /// Connects to the runtime, reads the checkpoints and resumes their pods.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let metrics = Metrics::new();
         let client = ClientOptions {
@@ -109,13 +109,14 @@ impl Manager {
         Ok(manager)
     }
 
-    /// Wants a pod, or wants it otherwise than before. Its worker takes it from here; a pod of
-    /// this uid that is being ended is ended first, and so is another pod of its name.
+    /// Adds or updates a pod. If a pod with this uid is being removed, or another pod of its name
+    /// is terminating, the worker waits for that.
     pub fn set_pod(&self, input: PodInput) {
         self.take(input, true);
     }
 
-    /// All sources have been read once: what runs and has not been named is nobody's, and ends.
+    /// Declares that all sources have been read once: pods that run but have not been named are
+    /// stopped.
     pub fn sources_ready(&self) {
         let unnamed = self.ctx.with_workers(|workers| {
             let unnamed = workers.values().filter(|worker| !worker.is_confirmed());
@@ -130,14 +131,14 @@ impl Manager {
         self.ctx.set_sources_ready();
     }
 
-    /// Ends a pod, within `grace` instead of its own grace period if given, and forgets it. Said
-    /// again with less, the pod has less.
+    /// Stops a pod and forgets it. `grace` overrides the pod's own grace period; a later call can
+    /// shorten it.
     pub fn remove_pod(&self, uid: &str, grace: Option<Duration>) {
         self.end(uid, Cause::Removed, grace);
     }
 
-    /// Ends a pod, within `grace` instead of its own grace period if given, and shows it as
-    /// failed with this reason from now on.
+    /// Stops a pod and shows it as failed with this reason. `grace` overrides the pod's own grace
+    /// period.
     pub fn fail_pod(&self, uid: &str, reason: &str, message: &str, grace: Option<Duration>) {
         let cause = Cause::Failed {
             reason: reason.to_owned(),
@@ -146,7 +147,7 @@ impl Manager {
         self.end(uid, cause, grace);
     }
 
-    /// Shows a pod as failed that is not let in: nothing of it is made.
+    /// Shows a pod that failed admission as failed; nothing is created for it.
     pub fn reject_pod(&self, input: PodInput, reason: &str, message: &str) {
         self.ctx.metrics.pods().rejected(reason);
         let ending = Ending {
@@ -171,7 +172,7 @@ impl Manager {
         }
     }
 
-    /// All pods, by namespace and name.
+    /// Returns all pods, sorted by namespace and name.
     pub fn pods(&self) -> Vec<Arc<PodView>> {
         let mut views: Vec<_> = self.ctx.with_workers(|workers| {
             let views = workers.values().filter_map(|worker| worker.view());
@@ -181,25 +182,25 @@ impl Manager {
         views
     }
 
-    /// One pod.
+    /// Returns a pod by uid.
     pub fn pod(&self, uid: &str) -> Option<Arc<PodView>> {
         self.ctx.mailbox(uid)?.view()
     }
 
-    /// One pod by its names; of two, the one that is not on its way out.
+    /// Finds a pod by namespace and name; prefers one that is not terminating.
     pub fn find_pod(&self, namespace: &str, name: &str) -> Option<Arc<PodView>> {
         let pods = self.pods().into_iter();
         pods.filter(|pod| pod.namespace == namespace && pod.name == name)
             .min_by_key(|pod| pod.stage != Stage::Syncing)
     }
 
-    /// What happens from now on.
+    /// Subscribes to changes from now on.
     pub fn watch(&self) -> Watch {
         Watch(self.ctx.changes.subscribe())
     }
 
-    /// Waits until each pod is ready or at its end and none is being ended, `limit` at the most;
-    /// says whether it came to that.
+    /// Waits until each pod is ready or finished and none is being removed, for at most `limit`;
+    /// returns whether that happened.
     pub async fn settled(&self, limit: Duration) -> bool {
         let mut watch = self.ctx.changes.subscribe();
         let wait = async {
@@ -228,29 +229,29 @@ impl Manager {
         tokio::time::timeout(limit, wait).await.is_ok()
     }
 
-    /// The client of the runtime, for what the manager does not do itself.
+    /// Returns the client of the runtime, for calls that the manager does not make itself.
     pub fn runtime(&self) -> &RuntimeClient {
         &self.ctx.runtime
     }
 
-    /// The client of the image service.
+    /// Returns the client of the image service.
     pub fn images(&self) -> &ImageClient {
         &self.ctx.image_client
     }
 
-    /// What the manager was started with.
+    /// Returns the options that the manager was started with.
     pub fn options(&self) -> &Options {
         &self.ctx.options
     }
 
-    /// How the runtime was when it was last asked: each 30 s while it is well, and each 5 s or
-    /// when it fails to answer while it is not.
+    /// Returns the last known state of the runtime. The manager requests it every 30 s while the
+    /// runtime is ready; otherwise every 5 s, and when a call fails.
     pub fn runtime_state(&self) -> RuntimeState {
         self.ctx.runtime_state()
     }
 
-    /// What is wrong with the manager itself, for `/healthz`: the runtime not ready or silent for
-    /// longer than 30 s, no list of all pods for longer than 10 min.
+    /// Returns the manager's own health for `/healthz`. It is unhealthy if the runtime is not ready
+    /// or does not answer for 30 s, or if no list of all pods succeeds for 10 min.
     pub fn health(&self) -> Result<(), String> {
         self.ctx.health()
     }
@@ -293,7 +294,7 @@ impl Manager {
     }
 }
 
-/// Images that came while nobody was there to note whose they are.
+/// Records images whose pull ended while the manager was not running.
 async fn settle(pulls: &Arc<PullRecords>, images: &ImageClient) {
     let list = match images.list_images(None).await {
         Ok(list) => list,
@@ -307,11 +308,11 @@ async fn settle(pulls: &Arc<PullRecords>, images: &ImageClient) {
     let _ = orlop_pool::blocking(move || pulls.settle(&list)).await;
 }
 
-/// Pods' cgroups are made as the runtime makes those beneath them, if it tells.
+/// Adopts the runtime's cgroup driver, if the runtime reports it.
 async fn follow_driver(options: &mut Options, runtime: &RuntimeClient) -> Result<(), StartError> {
     let told = match runtime.runtime_config().await {
         Ok(answer) => answer.linux.map(|linux| linux.cgroup_driver()),
-        // Runtimes from before Kubernetes 1.28 do not tell.
+        // Runtimes older than Kubernetes 1.28 do not report it.
         Err(error) if error.code() == Code::Unimplemented => None,
         Err(error) => return Err(StartError::Runtime(error)),
     };

@@ -1,29 +1,30 @@
-//! The manager: carries the decisions of this crate out on a CRI endpoint.
+//! The manager: carries out the decisions of `orlop-kubelet-rules` on a CRI endpoint.
 //!
-//! A [`Manager`] is started with [`Options`], told which pods are wanted, and asked how they are:
+//! Start a [`Manager`] with [`Options`], pass it the wanted pods, and query their state:
 //!
-//! | to say | call |
+//! | task | call |
 //! |---|---|
-//! | run this pod, or run it so from now on | [`Manager::set_pod`] |
-//! | all sources have been read once | [`Manager::sources_ready`] |
-//! | end this pod and forget it | [`Manager::remove_pod`] |
-//! | end this pod and show it as failed (eviction, admission) | [`Manager::fail_pod`] |
-//! | how is it | [`Manager::pods`], [`Manager::pod`], [`Manager::find_pod`] |
-//! | what happens | [`Manager::watch`] |
-//! | let me in | [`Manager::exec_url`], [`Manager::attach_url`], [`Manager::port_forward_url`], [`Manager::run_in_container`] |
-//! | what did it write | [`Manager::container_logs`] |
-//! | what does it use | [`Manager::pod_stats`], [`Manager::container_stats`] |
-//! | is the node well | [`Manager::runtime_state`], [`Manager::health`] |
-//! | in numbers | [`Manager::metrics`], [`Manager::probe_metrics`] |
-//! | the end | [`Manager::shutdown`] |
+//! | add or update a pod | [`Manager::set_pod`] |
+//! | declare that all sources have been read once | [`Manager::sources_ready`] |
+//! | stop a pod and forget it | [`Manager::remove_pod`] |
+//! | stop a pod and show it as failed (eviction, admission) | [`Manager::fail_pod`] |
+//! | get the state of pods | [`Manager::pods`], [`Manager::pod`], [`Manager::find_pod`] |
+//! | watch changes | [`Manager::watch`] |
+//! | open a streaming session | [`Manager::exec_url`], [`Manager::attach_url`], [`Manager::port_forward_url`] |
+//! | run a command to completion | [`Manager::run_in_container`] |
+//! | read logs | [`Manager::container_logs`] |
+//! | read resource usage | [`Manager::pod_stats`], [`Manager::container_stats`] |
+//! | check the health of the node | [`Manager::runtime_state`], [`Manager::health`] |
+//! | read metrics | [`Manager::metrics`], [`Manager::probe_metrics`] |
+//! | shut down | [`Manager::shutdown`] |
 //!
-//! None of the calls that say what is wanted waits for it: each pod has a worker of its own, and
-//! [`Manager::watch`] tells how it goes. Clones are handles on one manager.
+//! Calls that change the wanted state return at once: each pod has its own worker, and
+//! [`Manager::watch`] reports the progress. Clones are handles to one manager.
 //!
-//! Pods are known by uid. Whoever reads manifests gives them out: the same uid for the same pod,
-//! so that a manager started anew finds the containers of the pods it is told of. What it knew at
-//! its end it knows from checkpoints beneath its root directory and goes on with at once; pods
-//! that have not been named again by [`Manager::sources_ready`] are ended.
+//! Pods are identified by uid. The caller that reads manifests assigns the uids: the same pod must
+//! get the same uid, so that a restarted manager finds its containers. The manager resumes from
+//! checkpoints beneath its root directory. It stops pods that are not set again before
+//! [`Manager::sources_ready`].
 
 mod local;
 mod logs;

@@ -1,4 +1,4 @@
-//! What the kernel says of the node where the options say nothing.
+//! Node properties from the kernel, for options that are not set.
 
 use std::net::IpAddr;
 
@@ -6,14 +6,14 @@ use orlop_kubelet_rules::cri_config::NodeFacts;
 
 use crate::options::NodeOptions;
 
-/// What the kernel says of the node where the options say nothing. Blocks.
+/// Node properties from the kernel, for options that are not set. Blocks.
 pub(super) struct Machine {
     pub(super) memory: u64,
     pub(super) cpu_milli: u64,
     pub(super) hugepage_sizes: Vec<String>,
     /// The node's swap in bytes.
     pub(super) swap: u64,
-    /// Whether the kernel can hold a cgroup to a limit of swap.
+    /// Whether the kernel can limit the swap of a cgroup.
     pub(super) can_limit_swap: bool,
 }
 
@@ -50,7 +50,7 @@ impl Machine {
     }
 }
 
-/// A size that the kernel tells, in bytes.
+/// Reads a size that the kernel reports, in bytes.
 fn of_kernel(name: &str) -> u64 {
     let text = orlop_fs::read_kernel_text("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix(name));
@@ -58,8 +58,8 @@ fn of_kernel(name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// Swap is counted only where the kernel was told to. The root of the unified hierarchy has no
-/// limits of its own, so that a cgroup beneath it is looked at.
+/// Whether the kernel accounts for swap. The root of cgroup v2 has no limit files, so this checks a
+/// child cgroup.
 fn can_limit_swap() -> bool {
     let top = std::path::Path::new("/sys/fs/cgroup");
     if top.join("memory/memory.memsw.limit_in_bytes").exists() {
@@ -71,7 +71,7 @@ fn can_limit_swap() -> bool {
         .any(|limit| limit.exists())
 }
 
-/// The sizes of huge pages that the kernel has, as the contract writes them: `2MB`, `1GB`.
+/// Lists the huge page sizes of the kernel in CRI notation: `2MB`, `1GB`.
 fn hugepage_sizes() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/kernel/mm/hugepages")
         .into_iter()

@@ -1,4 +1,4 @@
-//! The end of the manager, with the pods or without.
+//! Shutdown of the manager, with or without its pods.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use super::Manager;
 use crate::mailbox::{Cause, Ending, Mailbox};
 use crate::pod_view::Stage;
 
-/// What becomes of the pods when their manager ends.
+/// What happens to the pods when the manager shuts down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// They run on.
+    /// Pods keep running.
     Leave,
-    /// They are stopped, each within its own grace period and no more than this.
+    /// Pods are stopped, each within its own grace period but at most `at_most`.
     Stop {
         /// The longest grace period.
         at_most: Duration,
@@ -19,7 +19,7 @@ pub enum Shutdown {
 }
 
 impl Manager {
-    /// Ends the manager: every worker is gone when this returns.
+    /// Shuts the manager down: all workers have ended when this returns.
     pub async fn shutdown(&self, policy: Shutdown) {
         if let Shutdown::Stop { at_most } = policy {
             let workers: Vec<_> = self
@@ -40,7 +40,7 @@ impl Manager {
                     grace: Some(own.map_or(at_most, |own| own.min(at_most))),
                 });
             }
-            // Some more than the grace: the runtime has its own work to do.
+            // More than the grace period: the runtime needs time for its own work.
             let limit = at_most + Duration::from_secs(15);
             let wait = async {
                 for mailbox in workers {

@@ -1,4 +1,4 @@
-//! Exec, attach and port-forward for those who ask the manager.
+//! Exec, attach and port-forward requests to the manager.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use orlop_kubelet_rules::status::ContainerState;
 use super::Manager;
 use crate::error::RequestError;
 
-/// What an exec or attach session is to have.
+/// The streams of an exec or attach session.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ExecStreams {
-    /// Send input.
+    /// Connect the standard input.
     pub stdin: bool,
-    /// Take output.
+    /// Connect the standard output.
     pub stdout: bool,
-    /// Take error output.
+    /// Connect the standard error.
     pub stderr: bool,
-    /// With a terminal.
+    /// Use a terminal.
     pub tty: bool,
 }
 
 impl Manager {
-    /// A URL on which a command can be run in a container.
+    /// Requests a URL for running a command in a container.
     pub async fn exec_url(
         &self,
         uid: &str,
@@ -42,7 +42,7 @@ impl Manager {
         Ok(self.ctx.runtime.exec(request).await?)
     }
 
-    /// Writes a container out to an archive.
+    /// Checkpoints a container into an archive.
     pub async fn checkpoint(
         &self,
         uid: &str,
@@ -59,8 +59,8 @@ impl Manager {
         Ok(written.await?)
     }
 
-    /// A URL on which a container's own streams can be had, and those that can be: input and
-    /// terminal are given only where the container was made with them.
+    /// Requests a URL for attaching to a container, with the streams that are available: input and
+    /// terminal only if the container was created with them.
     pub async fn attach_url(
         &self,
         uid: &str,
@@ -98,7 +98,7 @@ impl Manager {
         Ok((self.ctx.runtime.attach(request).await?, given))
     }
 
-    /// A URL on which connections into a pod can be made.
+    /// Requests a URL for forwarding connections into a pod.
     pub async fn port_forward_url(
         &self,
         uid: &str,
@@ -113,7 +113,7 @@ impl Manager {
         Ok(self.ctx.runtime.port_forward(&sandbox.id, ports).await?)
     }
 
-    /// Runs a command to its end, for `/run`; both outputs are in the answer.
+    /// Runs a command to completion, for `/run`; the answer contains both outputs.
     pub async fn run_in_container(
         &self,
         uid: &str,
@@ -125,7 +125,7 @@ impl Manager {
         Ok(self.ctx.runtime.exec_sync(&id, command, timeout).await?)
     }
 
-    /// The id of a container that runs.
+    /// Returns the id of a running container.
     fn running(&self, uid: &str, container: &str) -> Result<String, RequestError> {
         let (_, seen) = self.worker(uid)?.snapshot();
         let (pod, container) = (uid.to_owned(), container.to_owned());

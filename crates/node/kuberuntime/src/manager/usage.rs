@@ -1,4 +1,4 @@
-//! What pods and containers use.
+//! Resource usage of pods and containers, and metrics.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::error::RequestError;
 use crate::housekeeping;
 
 impl Manager {
-    /// What the sandboxes of the pods use, by uid, as the runtime says.
+    /// Returns the sandbox statistics that the runtime reports, by pod uid.
     pub async fn pod_stats(&self) -> Result<BTreeMap<String, v1::PodSandboxStats>, RequestError> {
         let all = self.ctx.runtime.list_pod_sandbox_stats(None).await?;
         let mut by_uid = BTreeMap::new();
@@ -30,7 +30,7 @@ impl Manager {
         Ok(by_uid)
     }
 
-    /// What the containers use, as the runtime says, by uid and container.
+    /// Returns the container statistics that the runtime reports, by pod uid and container.
     pub async fn container_stats(
         &self,
     ) -> Result<BTreeMap<(String, String), v1::ContainerStats>, RequestError> {
@@ -48,19 +48,19 @@ impl Manager {
         Ok(by_name)
     }
 
-    /// What all pods use together, by their cgroup. Blocks.
+    /// Reads the usage of all pods together from their cgroup. Blocks.
     pub fn pods_usage(&self) -> Option<CgroupUsage> {
         self.ctx.cgroups.usage()
     }
 
-    /// The kubelet's metrics in the text format, for `/metrics`.
+    /// Returns the kubelet's metrics in the text format, for `/metrics`.
     pub fn metrics(&self) -> String {
         self.count_running();
         self.ctx.metrics.text()
     }
 
-    /// Counts what runs by what the workers have seen: where the runtime tells its events, nobody
-    /// lists all of it for minutes.
+    /// Counts running pods and containers from the workers' observations: with runtime events,
+    /// minutes pass between lists.
     fn count_running(&self) {
         let workers = |workers: &mut Workers| {
             let seen = workers.values().map(|worker| worker.observation());
@@ -81,17 +81,17 @@ impl Manager {
         self.ctx.metrics.running(pods, counts);
     }
 
-    /// A pod was ended because the node is low on something.
+    /// Counts an eviction caused by node pressure.
     pub fn count_eviction(&self, signal: &str) {
         self.ctx.metrics.pods().evicted(signal);
     }
 
-    /// The version of the node's cgroups.
+    /// Returns the cgroup version of the node.
     pub fn cgroup_version(&self) -> u8 {
         if self.ctx.cgroups.unified() { 2 } else { 1 }
     }
 
-    /// The probes' metrics in the text format, for `/metrics/probes`.
+    /// Returns the probe metrics in the text format, for `/metrics/probes`.
     pub fn probe_metrics(&self) -> String {
         self.ctx.metrics.probe_text()
     }
@@ -101,8 +101,8 @@ impl Manager {
         Ok(housekeeping::collect_once(&self.ctx).await?)
     }
 
-    /// Removes dead containers, sandboxes and all unused images now, as under pressure on the
-    /// disk; answers how many bytes of images went.
+    /// Removes dead containers, sandboxes and all unused images now, as under disk pressure;
+    /// returns the freed bytes of images.
     pub async fn reclaim_disk(&self) -> Result<u64, RequestError> {
         self.reclaim_containers().await?;
         let mut collector = self.ctx.image_collector.lock().await;

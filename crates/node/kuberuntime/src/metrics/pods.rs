@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 
 use super::{Histograms, Labels, family, seconds};
 
-/// How pods come, are looked after, and go.
+/// Metrics about the start, sync and end of pods.
 pub(crate) struct PodMetrics {
     start_seconds: Histogram,
     worker_seconds: Histograms,
@@ -33,36 +33,36 @@ impl Default for PodMetrics {
 }
 
 impl PodMetrics {
-    /// A pod runs for the first time, so long after it was first seen.
+    /// Records the time from first seeing a pod to its first running container.
     pub(crate) fn started(&self, took: Duration) {
         self.start_seconds.observe(took.as_secs_f64());
     }
 
-    /// A worker has taken a step: `create`, `sync` or `terminate`.
+    /// Records the duration of a worker operation: `create`, `sync` or `terminate`.
     pub(crate) fn worked(&self, operation: &'static str, took: Duration) {
         let labels = vec![("operation_type", operation.to_owned())];
         let seconds = self.worker_seconds.get_or_create(&labels);
         seconds.observe(took.as_secs_f64());
     }
 
-    /// A pod was ended because the node is low on something.
+    /// Counts an eviction caused by node pressure.
     pub(crate) fn evicted(&self, signal: &str) {
         let labels = vec![("eviction_signal", signal.to_owned())];
         self.evictions.get_or_create(&labels).inc();
     }
 
-    /// A pod was not let in.
+    /// Counts a pod that failed admission.
     pub(crate) fn rejected(&self, reason: &str) {
         let labels = vec![("reason", reason.to_owned())];
         self.rejections.get_or_create(&labels).inc();
     }
 
-    /// Something of a pod ran that nobody wants.
+    /// Counts an orphaned pod.
     pub(crate) fn stranger(&self) {
         self.strangers.inc();
     }
 
-    /// A pod came back under its own uid before it was gone.
+    /// Counts a pod that was set again under its uid before it was gone.
     pub(crate) fn restarted(&self) {
         let labels = vec![("static", "true".to_owned())];
         self.restarted.get_or_create(&labels).inc();

@@ -1,4 +1,4 @@
-//! What a RuntimeClass adds to a pod, as the API server's admission does.
+//! The RuntimeClass's additions to a pod, as in the API server's admission.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use super::PodInput;
 use super::objects::RuntimeClass;
 
 impl PodInput {
-    /// The pod with its RuntimeClass' overhead, unless it says itself what it costs, and with the labels
-    /// that the class asks of a node.
+    /// Returns the pod with the overhead of its RuntimeClass, unless it has its own, and with the
+    /// class's node selector.
     pub fn with_class(&self) -> Arc<Pod> {
         match self.class() {
             Some(class) if !(class.overhead.is_empty() && class.node_selector.is_empty()) => {
@@ -25,7 +25,8 @@ impl PodInput {
         }
     }
 
-    /// The manifest with all that its RuntimeClass adds. What both say stays as the pod has it.
+    /// Returns the manifest with everything its RuntimeClass adds. The pod's own values take
+    /// precedence.
     pub fn manifest_with_class(&self) -> Arc<Value> {
         let Some(class) = self.class().filter(|class| class.adds()) else {
             return self.manifest.clone();
@@ -68,12 +69,12 @@ impl RuntimeClass {
     }
 }
 
-/// Tolerations without those that others cover.
+/// Removes tolerations that others cover.
 fn merged(all: Vec<Value>) -> Vec<Value> {
     let mut merged: Vec<Value> = Vec::new();
     for (place, one) in all.iter().enumerate() {
         let is_covered = merged.iter().any(|other| covers(other, one));
-        // Of equal ones the first stays.
+        // Of equal tolerations, the first stays.
         let mut later = all[place + 1..].iter();
         if !is_covered && !later.any(|other| covers(other, one) && !covers(one, other)) {
             merged.push(one.clone());
@@ -82,14 +83,14 @@ fn merged(all: Vec<Value>) -> Vec<Value> {
     merged
 }
 
-/// Whether whatever one tolerates another does as well.
+/// Whether `other` tolerates everything that `one` does.
 fn covers(other: &Value, one: &Value) -> bool {
     let word =
         |toleration: &Value, field| toleration[field].as_str().unwrap_or_default().to_owned();
     let exists = |toleration: &Value| word(toleration, "operator") == "Exists";
     let is_any_key = word(other, "key").is_empty() && exists(other);
     let effect = word(other, "effect");
-    // Without seconds it is for ever.
+    // Without `tolerationSeconds`, it lasts forever.
     let lasts = match (&other["tolerationSeconds"], &one["tolerationSeconds"]) {
         (Value::Null, _) => true,
         (_, Value::Null) => false,
@@ -154,7 +155,7 @@ mod tests {
         let own = json!({"runtimeClassName": "guest", "containers": [], "overhead": {"cpu": "1"}});
         let shown = input(own, &class).manifest_with_class();
         assert_eq!(shown["spec"]["overhead"], json!({"cpu": "1"}));
-        // A class that adds nothing, and none.
+        // A RuntimeClass that adds nothing, and no RuntimeClass.
         let without = |spec: Value, class: &Value| {
             let input = input(spec, class);
             assert!(Arc::ptr_eq(&input.manifest, &input.manifest_with_class()));

@@ -11,22 +11,22 @@ use serde_json::Value;
 
 pub use objects::{InputError, Objects, RuntimeClass, Secret};
 
-/// What a source wants to run: one pod and what its manifest refers to.
+/// A pod that a source wants to run, with the objects that its manifest refers to.
 #[derive(Debug, Clone)]
 pub struct PodInput {
-    /// The kind of source, as `kubernetes.io/config.source` has it: `file`, `http`, `api`.
+    /// The kind of source, as in `kubernetes.io/config.source`: `file`, `http`, `api`.
     pub source: String,
-    /// The manifest as JSON, in full, with `metadata.uid` filled in.
+    /// The complete manifest as JSON, with `metadata.uid`.
     pub manifest: Arc<Value>,
-    /// The part of it that decides what the node does.
+    /// The parsed part of the manifest that the node uses.
     pub pod: Arc<Pod>,
-    /// The objects that the source gave beside it.
+    /// The objects that the source provided with the pod.
     pub objects: Arc<Objects>,
 }
 
 impl PodInput {
-    /// Reads a manifest. Its `metadata.uid` and `metadata.name` must be there: whoever loads a
-    /// manifest knows what makes a pod of this source the same pod as before.
+    /// Parses a manifest. `metadata.uid` and `metadata.name` are required: the caller that loads
+    /// the manifest assigns the uid, so that the same pod always gets the same one.
     pub fn new(source: &str, manifest: Value, objects: Arc<Objects>) -> Result<Self, InputError> {
         let pod = Pod::deserialize(&manifest).map_err(|source| InputError::NotA {
             kind: "Pod",
@@ -53,7 +53,7 @@ impl PodInput {
         &self.pod.metadata.uid
     }
 
-    /// `namespace/name`.
+    /// The pod's `namespace/name`.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.pod.metadata.namespace, self.pod.metadata.name)
     }

@@ -1,4 +1,4 @@
-//! What manifests refer to beside pods: ConfigMaps, Secrets and RuntimeClasses.
+//! Objects that pod manifests refer to: ConfigMaps, Secrets and RuntimeClasses.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-/// Why something cannot be taken in.
+/// Why an object is rejected.
 #[derive(Debug, Error)]
 pub enum InputError {
-    /// A field is not what Kubernetes has there.
+    /// A field does not match its Kubernetes type.
     #[error("invalid {kind}: {source}")]
     NotA {
         /// The kind of object.
         kind: &'static str,
-        /// What is wrong.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// The pod cannot be told from others.
+    /// The pod has no usable identity.
     #[error("the pod's {field} must not be empty, contain a slash, or be . or ..")]
     Identity {
         /// The field.
         field: &'static str,
     },
-    /// A secret's value is no base64.
+    /// The value of a Secret is not valid base64.
     #[error(
         "the value {key:?} of the Secret {name:?} is not valid base64; write plain text to \
          stringData"
@@ -45,7 +45,7 @@ pub enum InputError {
     },
 }
 
-/// What manifests refer to beside pods, by namespace and name.
+/// Objects that pod manifests refer to, by namespace and name.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Objects {
     config_maps: BTreeMap<(String, String), BTreeMap<String, Vec<u8>>>,
@@ -53,10 +53,10 @@ pub struct Objects {
     runtime_classes: BTreeMap<String, RuntimeClass>,
 }
 
-/// A Secret's values.
+/// A Secret.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret {
-    /// Its `metadata.uid`, which few manifests have.
+    /// Its `metadata.uid`, which few manifests set.
     pub uid: String,
     /// Its type, as `kubernetes.io/dockerconfigjson`.
     pub kind: String,
@@ -79,17 +79,16 @@ impl std::fmt::Debug for Secret {
 pub struct RuntimeClass {
     /// The runtime's handler.
     pub handler: String,
-    /// What a pod of this class costs on top of its containers.
+    /// The overhead of a pod of this class.
     pub overhead: ResourceList,
     /// Labels that a node must have for pods of this class.
     pub node_selector: BTreeMap<String, String>,
-    /// What pods of this class tolerate, as it is written.
+    /// The tolerations of pods of this class, unparsed.
     pub tolerations: Vec<Value>,
 }
 
 impl Objects {
-    /// Takes an object in; `false` if nothing is done with objects of its kind. An object of the
-    /// same name takes the place of the former.
+    /// Adds an object; `false` if its kind is not used. It replaces an object of the same name.
     pub fn add(&mut self, object: &Value) -> Result<bool, InputError> {
         let kind = object["kind"].as_str().unwrap_or_default();
         let written = |name: &'static str| {
@@ -133,18 +132,18 @@ impl Objects {
         Ok(true)
     }
 
-    /// The values of a ConfigMap.
+    /// Returns the values of a ConfigMap.
     pub fn config_map(&self, namespace: &str, name: &str) -> Option<&BTreeMap<String, Vec<u8>>> {
         self.config_maps
             .get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// A Secret.
+    /// Returns a Secret.
     pub fn secret(&self, namespace: &str, name: &str) -> Option<&Secret> {
         self.secrets.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// A RuntimeClass.
+    /// Returns a RuntimeClass.
     pub fn runtime_class(&self, name: &str) -> Option<&RuntimeClass> {
         self.runtime_classes.get(name)
     }
@@ -217,7 +216,7 @@ impl Written {
     }
 
     fn decoded(&self, key: &str, text: &str) -> Result<Vec<u8>, InputError> {
-        // YAML folds long values over lines.
+        // YAML folds long values into several lines.
         let dense: String = text.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         BASE64_STANDARD
             .decode(dense)

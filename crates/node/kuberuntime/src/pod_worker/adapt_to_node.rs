@@ -1,4 +1,4 @@
-//! What of a container depends on the node more than on the manifest.
+//! Container settings that depend on the node.
 
 use orlop_cri_api::v1;
 use orlop_kubelet_rules::cri_config::{limit_swap, protect_memory};
@@ -7,7 +7,8 @@ use orlop_kubelet_rules::pod::{Container, ProfileKind};
 use super::life::Life;
 
 impl Life {
-    /// What depends on the node more than on the manifest.
+    /// Applies the settings that depend on the node: seccomp, CPU quota, swap and memory
+    /// protection.
     pub(super) fn adapt_to_node(&self, config: &mut v1::ContainerConfig, container: &Container) {
         let own = container.security_context.seccomp_profile.as_ref();
         let profile = own.or(self
@@ -44,7 +45,7 @@ impl Life {
             limit_swap(resources, &self.wished.pod, container, &self.ctx.swap);
             self.protect_memory(resources, container);
             if self.ctx.cgroups.unified() && !self.ctx.options.single_process_oom_kill {
-                // What is left of a container whose process was killed is of no use to anybody.
+                // If one process is killed, the rest of the container is killed too.
                 resources
                     .unified
                     .insert("memory.oom.group".to_owned(), "1".to_owned());
@@ -52,7 +53,7 @@ impl Life {
         }
     }
 
-    /// What is kept of memory, and where it gets slow.
+    /// Sets memory protection and the threshold where memory is throttled.
     pub(super) fn protect_memory(
         &self,
         resources: &mut v1::LinuxContainerResources,

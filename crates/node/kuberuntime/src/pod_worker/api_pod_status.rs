@@ -1,4 +1,4 @@
-//! The pod's status as Kubernetes shows it: the kubelet's `generateAPIPodStatus`.
+//! The pod's status as in the Kubernetes API: the kubelet's `generateAPIPodStatus`.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use crate::event::Change;
 use crate::pod_view::{PodView, Stage};
 
 impl Life {
-    /// Whether all containers have ended for good.
+    /// Whether all containers have ended and none will restart.
     pub(super) fn is_over(&self) -> bool {
         matches!(
             self.phase(&self.views()),
@@ -184,7 +184,7 @@ impl Life {
         }
     }
 
-    /// What was noted when the pod ended: the runtime may know less by now.
+    /// Returns the status saved when the pod ended, because the runtime may have less by now.
     fn kept_status(&self) -> Option<Value> {
         let ended = self.ended.as_ref()?;
         (self.stage == Stage::Terminated && !ended.status.is_null()).then(|| ended.status.clone())
@@ -198,7 +198,7 @@ impl Life {
     }
 }
 
-/// Init containers that are still to do their part, in their order.
+/// Lists the init containers that are not complete, in order.
 fn incomplete<'a>(spec: &'a PodSpec, init: &[Shown]) -> Vec<&'a str> {
     let all = spec.init_containers.iter().zip(init);
     let open = all.filter(|(container, shown)| match shown.view {
@@ -209,7 +209,7 @@ fn incomplete<'a>(spec: &'a PodSpec, init: &[Shown]) -> Vec<&'a str> {
     open.map(|(container, _)| container.name.as_str()).collect()
 }
 
-/// Sidecars and containers that are not ready.
+/// Lists the sidecars and containers that are not ready.
 fn unready<'a>(spec: &'a PodSpec, init: &[Shown], regular: &[Shown]) -> Vec<&'a str> {
     let sidecars = spec.init_containers.iter().zip(init);
     let sidecars = sidecars.filter(|(container, _)| container.is_sidecar());
@@ -219,7 +219,7 @@ fn unready<'a>(spec: &'a PodSpec, init: &[Shown], regular: &[Shown]) -> Vec<&'a 
         .collect()
 }
 
-/// What the pod as a whole may use and was promised, of what any of its containers names.
+/// Returns the total limits and requests of the pod, for resources that a container names.
 fn whole(pod: &Pod) -> Vec<(&'static str, Value)> {
     let spec = &pod.spec;
     let (mut limits, mut requests) = (Map::new(), Map::new());
@@ -262,8 +262,8 @@ fn list(shown: &[Shown]) -> Value {
     Value::Array(shown.iter().map(|s| s.json.clone()).collect())
 }
 
-/// Whoever compares two answers should find nothing but what has changed: as kubelets show them.
-/// Containers of initialisation have an order of their own.
+/// Sorts containers by name, as kubelets do, so that two answers are comparable. Init containers
+/// keep their order.
 fn list_by_name(shown: &[Shown]) -> Value {
     let mut shown: Vec<_> = shown.iter().map(|s| s.json.clone()).collect();
     shown.sort_by(|a, b| a["name"].as_str().cmp(&b["name"].as_str()));

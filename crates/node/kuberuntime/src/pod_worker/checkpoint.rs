@@ -1,4 +1,4 @@
-//! What a pod is known by when the manager starts anew.
+//! Checkpoints of pods for the manager's restart.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,23 +15,23 @@ use serde_json::Value;
 
 use crate::pod_input::{Objects, PodInput};
 
-/// What of a pod must be known after the manager's restart. What runs is the runtime's to say.
-/// Secrets are never written: they come again with the sources.
+/// The saved state of a pod. Running containers are found in the runtime. Secrets are never
+/// written: the sources provide them again.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     version: u32,
     pub(crate) source: String,
     pub(crate) manifest: Value,
     pub(crate) start_time: i64,
-    /// The resources that running containers were last given, as their manifests had them.
+    /// The last resources given to running containers, as in their manifests.
     #[serde(default)]
     pub(crate) actuated: BTreeMap<String, Value>,
-    /// The status that the pod ended with, if it has.
+    /// The final status of a pod that has ended.
     #[serde(default)]
     pub(crate) ended: Option<Ended>,
 }
 
-/// How a pod ended.
+/// The result of a pod that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ended {
     pub(crate) failed: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Ended {
 }
 
 const VERSION: u32 = 1;
-/// A checkpoint that is larger is none: a manifest may have 10 MiB, and has more as JSON.
+/// Size limit of a checkpoint in bytes: a manifest may have 10 MiB, and is larger as JSON.
 const MAX_SIZE: u64 = 64 << 20;
 
 impl Checkpoint {
@@ -56,7 +56,7 @@ impl Checkpoint {
         }
     }
 
-    /// Writes it so that a crash leaves the former or the new one. Blocks.
+    /// Writes the checkpoint atomically: a crash leaves the old file or the new one. Blocks.
     pub(crate) fn write(&self, root: &Path, uid: &str) -> io::Result<()> {
         let path = path(root, uid);
         if let Some(dir) = path.parent() {
@@ -65,7 +65,7 @@ impl Checkpoint {
         orlop_fs::write_file(&path, 0o600, Outlives::PowerCut, &serde_json::to_vec(self)?)
     }
 
-    /// Forgets a pod. Blocks.
+    /// Removes the checkpoint of a pod. Blocks.
     pub(crate) fn remove(root: &Path, uid: &str) -> io::Result<()> {
         match fs::remove_file(path(root, uid)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -77,7 +77,7 @@ impl Checkpoint {
         read(&path(root, uid))
     }
 
-    /// The pod as it was wanted.
+    /// Returns the pod as its source defined it.
     pub(crate) fn input(&self) -> Option<PodInput> {
         PodInput::new(
             &self.source,
@@ -95,8 +95,8 @@ impl Checkpoint {
     }
 }
 
-/// The pods that were known at the manager's end. Blocks. What cannot be read is passed over: its
-/// pod is found again by the labels of its containers, or not at all.
+/// Loads the pods that the previous manager ran. Blocks. An unreadable checkpoint is skipped: its
+/// pod can still be found by its containers' labels.
 pub(crate) fn load_all(root: &Path) -> Vec<PodInput> {
     let entries = fs::read_dir(root.join("checkpoints"));
     let mut inputs = Vec::new();

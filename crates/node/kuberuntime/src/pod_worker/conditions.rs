@@ -1,4 +1,4 @@
-//! The pod's conditions, as `Ready`, and when each last changed.
+//! The pod's conditions such as `Ready`, and when each last changed.
 
 use std::collections::BTreeMap;
 
@@ -13,20 +13,20 @@ use crate::pod_view::Stage;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Conditions(BTreeMap<&'static str, (bool, Timestamp)>);
 
-/// How far a pod has come.
+/// The progress of a pod.
 pub(super) struct Come<'a> {
     pub(super) has_sandbox: bool,
     pub(super) initialized: bool,
     pub(super) containers_ready: bool,
     pub(super) over: bool,
-    /// Init containers that have not done their part.
+    /// Init containers that are not complete.
     pub(super) incomplete: Vec<&'a str>,
     /// Containers and sidecars that are not ready.
     pub(super) unready: Vec<&'a str>,
 }
 
 impl Conditions {
-    /// The conditions of a pod that has come so far.
+    /// Returns the pod's conditions as JSON.
     pub(super) fn json(&mut self, come: &Come<'_>, phase: PodPhase, stage: Stage) -> Value {
         let Come {
             has_sandbox,

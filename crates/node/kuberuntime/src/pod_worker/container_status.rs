@@ -1,4 +1,4 @@
-//! Containers as the pod's status shows them: the kubelet's `convertToAPIContainerStatuses`.
+//! Container statuses in the pod's status: the kubelet's `convertToAPIContainerStatuses`.
 
 use orlop_cri_api::v1;
 use orlop_kubelet_rules::Timestamp;
@@ -17,7 +17,7 @@ use super::termination_message;
 use crate::pod_view::Stage;
 
 impl Life {
-    /// One container, from its newest instance and the one before.
+    /// Builds the status of a container from its newest instance and the one before.
     pub(super) fn show_container(&self, container: &Container) -> Shown {
         let status = &self.seen.observation.status;
         let instances: Vec<_> = status
@@ -59,7 +59,7 @@ impl Life {
         let wait = |w: Option<&Waiting>| match w {
             Some(w) => w.shown(),
             None => match &self.told.trouble {
-                // Nothing is made until that is out of the way.
+                // No container is created until this problem is solved.
                 Some(why) if newest.is_none() => {
                     json!({"waiting": {"reason": default.word(), "message": why}})
                 }
@@ -72,7 +72,7 @@ impl Life {
         let (state, last, view, word) = match newest {
             None => {
                 let why = match left.view {
-                    // It is made again in a new sandbox, however it ended.
+                    // An init container runs again in a new sandbox, however it ended.
                     _ if is_plain_init => waiting.cloned(),
                     ContainerView::Terminated { exit_code }
                         if self.comes_back(container, exit_code) =>
@@ -173,7 +173,7 @@ impl Life {
         self.stage == Stage::Syncing && self.ended.is_none()
     }
 
-    /// Whether one that ended like this is started again.
+    /// Whether a container with this exit code restarts.
     fn comes_back(&self, container: &Container, exit_code: i32) -> bool {
         let policy = self.wished.pod.spec.restart_policy;
         self.goes_on() && container_should_restart(container, policy, exit_code)
@@ -225,8 +225,8 @@ impl Life {
         json!({ "terminated": state })
     }
 
-    /// What a running container has: what it was given, and where the runtime tells, what it has
-    /// in truth.
+    /// Returns the resources of a container: those it was given, or those in force if the runtime
+    /// reports them.
     fn resources(&self, container: &Container, raw: &v1::ContainerStatus) -> Value {
         let given = self
             .made
@@ -244,7 +244,7 @@ impl Life {
                 let bytes = Quantity::from_bytes(real.memory_limit_in_bytes);
                 in_truth(&mut limits, "memory", bytes);
             }
-            // Two shares is what the kernel has at the least: the request is kept as it is then.
+            // Two shares are the kernel's minimum, so the request stays as given.
             if real.cpu_shares > 2 {
                 let milli = (real.cpu_shares.saturating_mul(1000) + 1023) / 1024;
                 in_truth(&mut requests, "cpu", Quantity::from_milli(milli));
@@ -260,7 +260,7 @@ impl Life {
     }
 }
 
-/// Puts what is in force in the place of what was given, which keeps its form where that is the same.
+/// Replaces a given amount with the one in force; an equal amount keeps its notation.
 fn in_truth(list: &mut ResourceList, name: &str, amount: Quantity) {
     if let Some(given) = list.get_mut(name)
         && *given != amount
@@ -289,7 +289,7 @@ fn image_name(raw: &v1::ContainerStatus, container: &Container) -> String {
     name.unwrap_or_else(|| container.image.clone())
 }
 
-/// As kubelets tell it: the image's name by digest where the runtime has one, else its id.
+/// Returns the image's name with digest if the runtime has one, else its id, as kubelets do.
 fn image_id(newest: Option<&ContainerStatus>, raw: Option<&v1::ContainerStatus>) -> String {
     let by_name = raw
         .map(|raw| &raw.image_ref)
@@ -298,7 +298,7 @@ fn image_id(newest: Option<&ContainerStatus>, raw: Option<&v1::ContainerStatus>)
     by_name.or(by_id).cloned().unwrap_or_default()
 }
 
-/// The volumes that a container mounts, as its status repeats them.
+/// Lists the volume mounts of a container for its status.
 fn volume_mounts(container: &Container) -> Vec<Value> {
     let mounts = container.volume_mounts.iter().map(|mount| {
         let mut shown = json!({"name": mount.name, "mountPath": mount.mount_path});

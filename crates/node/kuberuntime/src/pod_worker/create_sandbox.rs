@@ -1,4 +1,4 @@
-//! From a pod's definition to its sandbox: the kubelet's `createPodSandbox`.
+//! Creates a pod's sandbox: the kubelet's `createPodSandbox`.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::event::Severity;
 use crate::pod_input::Objects;
 use crate::text_file::read_text;
 
-/// The objects of a pod's namespace.
+/// The ConfigMaps and Secrets in a pod's namespace.
 pub(super) struct OfNamespace {
     objects: Arc<Objects>,
     namespace: String,
@@ -36,11 +36,11 @@ impl Values for OfNamespace {
     }
 }
 
-/// A resolver's or hosts file of the node that is larger is something else.
+/// Size limit of the node's resolver and hosts files in bytes.
 const OF_NODE: u64 = 1 << 20;
 
-/// Gives a file its text if it has another. Containers have it mounted, may write to it without end,
-/// and see the file, not its name: it is written in place.
+/// Rewrites a file in place if its content differs. Containers mount the file itself, so a rename
+/// would not reach them; they can also write to it without limit.
 fn rewrite(path: &Path, text: &str) -> io::Result<()> {
     if orlop_fs::read_file(path, text.len() as u64).is_ok_and(|there| there == text.as_bytes()) {
         return Ok(());
@@ -48,7 +48,7 @@ fn rewrite(path: &Path, text: &str) -> io::Result<()> {
     std::fs::write(path, text)
 }
 
-/// The kubelet's words, and the way out.
+/// The kubelet's message, with the requirements added.
 fn no_user_namespaces(handler: &str) -> String {
     let who = match handler {
         "" => "runtime".to_owned(),
@@ -68,7 +68,7 @@ impl Life {
         }
     }
 
-    /// What the pod may be told of its node and itself.
+    /// Returns the properties of the node and the pod that the pod can see.
     pub(super) fn facts(&self) -> NodeFacts {
         let mut facts = self.ctx.facts.clone();
         facts.pod_ips = if self.wished.pod.spec.host_network {
@@ -79,7 +79,7 @@ impl Life {
         facts
     }
 
-    /// What the runtime is told about the pod's sandbox.
+    /// Builds the sandbox configuration for the runtime.
     pub(super) async fn sandbox_config(
         &mut self,
         attempt: u32,
@@ -89,7 +89,7 @@ impl Life {
         let host = if dns.resolv_conf.as_os_str().is_empty() {
             HostResolver::default()
         } else {
-            // A small file of the node's; read anew, as it changes when networks do.
+            // A small file of the node, read again because it changes with the network.
             let path = dns.resolv_conf.clone();
             let read = orlop_pool::blocking(move || read_text(&path, OF_NODE));
             let text = read.await.ok().and_then(Result::ok).unwrap_or_default();
@@ -127,7 +127,7 @@ impl Life {
         Ok(sandbox_config(&self.wished.pod, &input))
     }
 
-    /// Whose users the pod's are: the node's, or its own, with the ids that it has been given.
+    /// Returns the pod's user namespace: the node's, or its own with its range of ids.
     async fn user_namespace(&mut self) -> Result<v1::UserNamespace, Problem> {
         if self.wished.pod.spec.host_users != Some(false) {
             return Ok(userns::options(None));
@@ -150,7 +150,8 @@ impl Life {
         Ok(userns::options(self.made.id_range))
     }
 
-    /// The RuntimeClass' handler. Without an object of that name, a handler of that name will do.
+    /// Returns the handler of the RuntimeClass. Without such an object, a handler of that name is
+    /// used.
     pub(super) fn runtime_handler(&self) -> Result<String, Problem> {
         let Some(name) = self
             .wished
@@ -199,7 +200,7 @@ impl Life {
             metrics.ran_user_namespaced(code.is_some());
         }
         let id = ran.map_err(|error| fail(error.to_string()))?;
-        // Its addresses are needed for the containers' files and variables.
+        // The containers' files and variables need its addresses.
         let answer = self.ctx.runtime.pod_sandbox_status(&id, false).await?;
         if let Some(status) = &answer.status {
             let mut sandboxes = self.seen.observation.status.sandboxes().to_vec();
@@ -213,7 +214,7 @@ impl Life {
         Ok(id)
     }
 
-    /// Writes the pod's hosts file if it is not what it should be.
+    /// Writes the pod's hosts file if its content differs.
     pub(super) async fn write_hosts(&mut self) -> Result<(), Problem> {
         let pod = self.wished.pod.clone();
         let path = self.dirs.hosts();

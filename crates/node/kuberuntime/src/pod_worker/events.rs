@@ -1,4 +1,4 @@
-//! What is told of a pod, and not again and again.
+//! Events of a pod, without repetition.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use super::life::Life;
 use crate::clock::now;
 use crate::event::{Event, Severity};
 
-/// How many things said lately are remembered.
+/// How many recent events are remembered.
 const MAX_SAID: usize = 64;
 
 impl Life {
-    /// Tells of something, unless the same was told a moment ago.
+    /// Emits an event, unless the same warning was emitted within the last minute.
     pub(super) fn say(
         &mut self,
         container: Option<&str>,
@@ -38,7 +38,7 @@ impl Life {
         (self.teller())(container, severity, reason, message);
     }
 
-    /// Tells of things without looking back.
+    /// Returns a function that emits events without that check.
     pub(super) fn teller(
         &self,
     ) -> impl Fn(Option<&str>, Severity, &'static str, String) + Send + Sync + use<> {

@@ -1,11 +1,11 @@
-//! A container that the runtime has forgotten: what was shown of it goes on to be, as with a kubelet.
+//! Containers that the runtime no longer knows: their last status stays visible, as with a kubelet.
 
 use orlop_kubelet_rules::phase::ContainerView;
 use serde_json::{Value, json};
 
 use super::container_state::{Shown, Waiting};
 
-/// How a container was shown.
+/// The last status of a container.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Former {
     state: Value,
@@ -14,10 +14,11 @@ pub(super) struct Former {
     word: Option<String>,
 }
 
-/// What is left of a container that is gone.
+/// The status of a container that is gone.
 #[derive(Debug, PartialEq)]
 pub(super) struct Left {
-    /// How it ended, if that was known, or why it cannot start again. Else it waits for its next start.
+    /// The `terminated` state if the end is known, or why it cannot restart; otherwise it waits for
+    /// its next start.
     pub(super) state: Option<Value>,
     pub(super) last: Value,
     pub(super) restarts: u32,
@@ -35,8 +36,8 @@ impl Former {
         }
     }
 
-    /// What is shown of it now that it is gone. One that ran has ended unseen; if the pod goes on, that is
-    /// one restart more.
+    /// Returns the status after the container is gone. A running container counts as ended; if the
+    /// pod continues, that is one more restart.
     pub(super) fn left(&self, goes_on: bool) -> Left {
         if let Some(ended) = self.state.get("terminated") {
             let exit_code = ended["exitCode"]
@@ -68,7 +69,8 @@ impl Former {
 }
 
 impl Left {
-    /// What is shown where it is to start again and this keeps it from that: its end is its last state.
+    /// Returns the status if the container should restart but cannot: its end becomes its last
+    /// state.
     pub(super) fn kept_by(self, why: Option<&Waiting>) -> Self {
         let (Some(ended), Some(why)) = (&self.state, why) else {
             return self;
@@ -89,7 +91,7 @@ impl Left {
     }
 }
 
-/// The exit code of what nobody saw end.
+/// The exit code of a container whose end was not observed.
 const UNKNOWN: i32 = 137;
 
 fn unseen() -> Value {
@@ -145,7 +147,7 @@ mod tests {
         );
         let free = former(end.clone()).left(true).kept_by(None);
         assert_eq!(free.state, Some(end));
-        // Its end is there already.
+        // Its end is recorded already.
         let waited = former(json!({"waiting": {}}))
             .left(true)
             .kept_by(Some(&why));

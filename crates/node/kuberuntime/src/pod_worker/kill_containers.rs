@@ -19,21 +19,21 @@ use crate::hooks::{HookSite, run_hook};
 pub(crate) struct Victim {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// What it has from the first hook to its end.
+    /// Time from the preStop hook to the kill.
     pub(crate) grace: Duration,
     pub(crate) pre_stop: Option<LifecycleHandler>,
-    /// Its definition, for ports by name; a nameless one if its manifest is gone.
+    /// Its definition, to resolve named ports; empty if the manifest is gone.
     pub(crate) container: Container,
-    /// What an event says of it.
+    /// The message of the `Killing` event.
     pub(crate) message: String,
 }
 
-/// Tells of something that happened to a container of the pod.
+/// Emits an event of a container of the pod.
 pub(crate) type Teller<'a> =
     &'a (dyn Fn(Option<&str>, Severity, &'static str, String) + Send + Sync);
 
-/// Stops containers, all at once save for those that wait for others; the first error is told
-/// when all have had their turn.
+/// Stops containers concurrently, except those that wait for others; returns the first error after
+/// all are done.
 pub(crate) async fn kill_all(
     ctx: &Context,
     victims: Vec<Victim>,
@@ -98,7 +98,7 @@ async fn kill(
         let run = run_hook(ctx, hook, &site, limit);
         let done = tokio::time::timeout(limit, run).await;
         if !matches!(done, Ok(Ok(()))) {
-            // What a hook says may be secret: it goes to the log of the node alone.
+            // The hook's error may contain secrets: it goes only to the node's log.
             let why = match done {
                 Ok(Err(why)) => why,
                 _ => "the hook took longer than the grace period".to_owned(),

@@ -1,4 +1,5 @@
-//! One life of a pod: what it shall be, what was seen and made of it, and what others are told.
+//! The state of a pod's worker: the wanted pod, what was observed and created, and what is
+//! reported.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,11 +27,11 @@ use crate::pod_status::{Observation, observe};
 use crate::pod_view::Stage;
 use crate::volumes::{Places, PodDirs};
 
-/// The first wait after something went wrong that is not a container's fault.
+/// The first delay after a failure that no container caused.
 pub(super) const FIRST_RETRY: Duration = Duration::from_millis(500);
 pub(super) const LONGEST_RETRY: Duration = Duration::from_secs(10);
 
-/// One life of a pod.
+/// The state of a worker from the start of a pod to its end.
 pub(super) struct Life {
     pub(super) ctx: Arc<Context>,
     pub(super) mailbox: Arc<Mailbox>,
@@ -41,58 +42,58 @@ pub(super) struct Life {
     pub(super) told: Told,
     pub(super) start_time: Timestamp,
     pub(super) stage: Stage,
-    /// Decided to be over, by whom or what.
+    /// The result, if the pod was ended.
     pub(super) ended: Option<Ended>,
     pub(super) checkpoint: Checkpoint,
     pub(super) failures: u32,
 }
 
-/// What the pod shall be.
+/// The wanted state of the pod.
 pub(super) struct Wished {
     pub(super) input: Arc<PodInput>,
-    /// The pod with what its RuntimeClass adds.
+    /// The pod with the additions of its RuntimeClass.
     pub(super) pod: Arc<Pod>,
-    /// Its manifest with the same.
+    /// Its manifest with the same additions.
     pub(super) manifest: Arc<Value>,
     pub(super) generation: u64,
 }
 
-/// What was found when it was last looked at.
+/// What the last observation found.
 pub(super) struct Seen {
     pub(super) observation: Arc<Observation>,
-    /// Last words by container id.
+    /// Termination messages by container id.
     pub(super) words: BTreeMap<String, String>,
-    /// When it was last looked at how much the pod's directories hold.
+    /// When the pod's disk usage was last measured.
     pub(super) measured: std::time::Instant,
 }
 
-/// What was made for the pod.
+/// Resources that were created for the pod.
 #[derive(Default)]
 pub(super) struct Made {
-    /// Where the volumes are, and for which wish they were made.
+    /// Where the volumes are, and the generation they were created for.
     pub(super) places: Option<(u64, Arc<Places>)>,
-    /// For which wish the cgroup was made.
+    /// The generation that the cgroup was created for.
     pub(super) cgroup: u64,
-    /// The ids of its users, if it has its own.
+    /// The pod's id range, if it has its own user namespace.
     pub(super) id_range: Option<IdRange>,
-    /// What containers were given.
+    /// The resources that containers were given.
     pub(super) actuated: ActuatedResources,
     pub(super) probes: Probes,
-    /// Whether it has run, or may have before this process began.
+    /// Whether the pod has run, or may have before this process started.
     pub(super) has_run: bool,
 }
 
-/// What others are told of it.
+/// What is reported about the pod.
 #[derive(Default)]
 pub(super) struct Told {
-    /// What keeps containers from running, by name.
+    /// Why containers are waiting, by name.
     pub(super) waiting: BTreeMap<String, Waiting>,
-    /// What keeps the pod as a whole from going on.
+    /// What blocks the pod as a whole.
     pub(super) trouble: Option<String>,
     pub(super) conditions: Conditions,
-    /// How containers were shown last, by name.
+    /// The last status of each container, by name.
     pub(super) shown: BTreeMap<String, Former>,
-    /// By container and reason what was said last, and when.
+    /// The last message and its time, by container and reason.
     pub(super) said: BTreeMap<(String, &'static str), (String, Instant)>,
 }
 
@@ -106,7 +107,7 @@ impl Wished {
         }
     }
 
-    /// A container of whichever kind.
+    /// Finds a container of any kind.
     pub(super) fn container(&self, name: &str) -> Option<&Container> {
         let spec = &self.pod.spec;
         let ephemeral = spec.ephemeral_containers.iter().map(|c| &c.container);
@@ -153,7 +154,7 @@ impl Life {
         }
     }
 
-    /// When the pod has been at work for long enough.
+    /// Returns when `activeDeadlineSeconds` expires.
     pub(super) fn deadline(&self) -> Option<Timestamp> {
         let seconds = self.wished.pod.spec.active_deadline_seconds?;
         Some(self.start_time.after(Duration::from_secs(seconds)))
@@ -166,7 +167,7 @@ impl Life {
         self.seen.observation.status.pod_ips().first().copied()
     }
 
-    /// Asks the runtime for what it knows of the pod.
+    /// Requests the pod's state from the runtime.
     pub(super) async fn observe(&mut self) -> Result<(), ClientError> {
         self.mailbox.take_dirty();
         let begun = std::time::Instant::now();
@@ -189,7 +190,7 @@ impl Life {
         Ok(())
     }
 
-    /// Lets those look that stand beside: probes, and whoever asks for a container by name.
+    /// Publishes the observation to probes and API requests.
     pub(super) fn show(&self) {
         self.mailbox.show(mailbox::Seen {
             observation: self.seen.observation.clone(),
@@ -198,7 +199,7 @@ impl Life {
         });
     }
 
-    /// Reads what containers that ended have left to say, once for each.
+    /// Reads the termination message of each exited container once.
     pub(super) async fn read_last_words(&mut self) {
         let fresh: Vec<_> = self
             .seen
@@ -213,7 +214,7 @@ impl Life {
         self.seen.words.extend(said);
     }
 
-    /// Notes what containers were given.
+    /// Records the resources that a container was given.
     pub(super) async fn note_actuated(&mut self, name: &str) {
         let Some(container) = self.wished.container(name) else {
             return;
@@ -239,7 +240,7 @@ impl Life {
     }
 }
 
-/// A container's resources as the manifest has them.
+/// Returns a container's resources as in the manifest.
 fn given_resources(manifest: &serde_json::Value, name: &str) -> serde_json::Value {
     let spec = &manifest["spec"];
     ["containers", "initContainers"]

@@ -1,8 +1,8 @@
-//! One worker for each pod, as the kubelet's `podWorkers` have one goroutine: it alone starts and
-//! stops what is of the pod.
+//! One worker for each pod, like the goroutines of the kubelet's `podWorkers`: only the worker
+//! starts and stops the pod's containers.
 //!
-//! [`worker_loop`] is its loop, [`sync_pod`] a step of it, which decides by `computePodActions` of
-//! `orlop-kubelet-rules`.
+//! [`worker_loop`] is the worker's loop. [`sync_pod`] is one step of it, as decided by
+//! `computePodActions` of `orlop-kubelet-rules`.
 
 mod adapt_to_node;
 mod api_pod_status;

@@ -1,4 +1,5 @@
-//! Which probes of a pod run: the kubelet's `AddPod` and `UpdatePodStatus` of its prober.
+//! Starts and stops the probes of a pod: the kubelet's `AddPod` and `UpdatePodStatus` of its
+//! prober.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::mailbox::Mailbox;
 use crate::pod_status::Observation;
 use crate::prober::{Subject, run};
 
-/// The tasks that check the pod's containers.
+/// The probe tasks of a pod.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     tasks: BTreeMap<(String, &'static str), Task>,
@@ -20,14 +21,14 @@ pub(super) struct Probes {
 
 #[derive(Debug)]
 struct Task {
-    /// What it checks, and how.
+    /// The probe and container definition that the task was started for.
     made_for: (Probe, Container),
     _handle: AbortOnDropHandle<()>,
 }
 
 impl Probes {
-    /// Begins the checks of containers that have come up since the last look. A definition that
-    /// has changed begins its checks anew.
+    /// Starts the probes of containers that have started since the last call. A changed definition
+    /// restarts its probes.
     pub(super) fn update(
         &mut self,
         ctx: &Arc<Context>,

@@ -1,10 +1,10 @@
-//! Why a step of a pod failed: the event, and when to try again.
+//! Why a sync failed: the event, and when to retry.
 
 use std::time::Duration;
 
 use orlop_cri_api::client::ClientError;
 
-/// What kept a pass from going on.
+/// What stopped a sync.
 pub(super) struct Problem {
     pub(super) reason: &'static str,
     pub(super) message: String,

@@ -1,4 +1,4 @@
-//! Gives running containers other resources: the kubelet's `doPodResizeAction`.
+//! Resizes running containers: the kubelet's `doPodResizeAction`.
 
 use std::time::Instant;
 
@@ -10,8 +10,8 @@ use super::life::Life;
 use crate::event::Severity;
 
 impl Life {
-    /// Gives a running container its new resources. The pod's cgroup has its new limits already;
-    /// the kernel takes a lower one than what is used only as far as it can free memory.
+    /// Resizes a running container. The pod's cgroup already has its new limits; the kernel accepts
+    /// a limit below the current usage only if it can free memory.
     pub(super) async fn resize(&mut self, resize: &Resize, sandbox: &str) -> Result<(), String> {
         let begun = Instant::now();
         let container = self
@@ -24,7 +24,7 @@ impl Life {
             self.ctx.memory,
             &self.ctx.hugepage_sizes,
         );
-        // Only what can change while it runs; zero leaves the rest as it is.
+        // Only what can change at run time; zero leaves a value unchanged.
         resources.oom_score_adj = 0;
         resources.hugepage_limits.clear();
         if !resize.cpu {
@@ -32,7 +32,7 @@ impl Life {
             resources.cpu_quota = 0;
             resources.cpu_period = 0;
         } else if resources.cpu_quota == 0 {
-            // No limit any more.
+            // The limit was removed.
             resources.cpu_quota = -1;
         }
         if !resize.memory {
@@ -56,7 +56,8 @@ impl Life {
             overhead: Some(overhead(&self.wished.pod)),
             resources: Some(pod_resources(&self.wished.pod)),
         };
-        // For sandboxes that are machines of their own; most runtimes do nothing, or don't know it.
+        // This is for sandboxes that are virtual machines; most runtimes ignore it or do not
+        // implement it.
         if let Err(error) = self.ctx.runtime.update_pod_sandbox_resources(sums).await {
             tracing::debug!(%error, "the runtime does not support pod-level resources");
         }

@@ -1,4 +1,4 @@
-//! From a container's definition to its process: the kubelet's `startContainer`.
+//! Starts a container: the kubelet's `startContainer`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,19 +28,19 @@ use crate::volumes::{
     termination_log,
 };
 
-/// A container's users are its sandbox's.
+/// A container has the user namespace of its sandbox.
 fn user_namespace(sandbox: &v1::PodSandboxConfig) -> Option<v1::UserNamespace> {
     let security = sandbox.linux.as_ref()?.security_context.as_ref()?;
     security.namespace_options.as_ref()?.userns_options.clone()
 }
 
-/// What kind of container is started.
+/// The kind of a container to start.
 #[derive(Debug, Clone)]
 pub(super) enum Kind {
     Init,
     Regular,
     Ephemeral {
-        /// The container whose processes it is to see.
+        /// The container whose processes it can see.
         target: Option<String>,
     },
 }
@@ -59,7 +59,7 @@ impl Kind {
 pub(super) struct StartFailure {
     pub(super) reason: WaitingReason,
     pub(super) message: String,
-    /// When it is worth another try; in a while if not said.
+    /// When to retry; after the default delay if `None`.
     pub(super) retry: Option<Timestamp>,
 }
 
@@ -74,7 +74,8 @@ impl StartFailure {
 }
 
 impl Life {
-    /// Starts a container: waits its turn, gets its image, makes it, starts it, and runs its hook.
+    /// Starts a container: waits for its back-off, pulls its image, creates and starts it, and runs
+    /// its hook.
     pub(super) async fn start_container(
         &mut self,
         sandbox: &str,
@@ -130,7 +131,8 @@ impl Life {
         })
     }
 
-    /// A container that could not be made or started has left no end to count from.
+    /// Delays the retry of a container that could not be created or started, because it has no exit
+    /// time.
     fn wait_after_failure(&self, container: &Container) -> Result<(), StartFailure> {
         let key = self.failure_key(container);
         let until = self.ctx.backoff().blocked_since_failure(&key, now());
@@ -150,7 +152,7 @@ impl Life {
         })
     }
 
-    /// Notes that a container could not be made or started.
+    /// Records that a container could not be created or started.
     fn failed_to(
         &self,
         reason: WaitingReason,
@@ -175,7 +177,7 @@ impl Life {
         )
     }
 
-    /// Removes instances that were made and never started: the next takes their place.
+    /// Removes instances that were created but never started; the next one replaces them.
     async fn remove_unstarted(&self, which: impl Fn(&ContainerStatus) -> bool) {
         let instances = self.seen.observation.status.containers().iter();
         let unstarted = instances.filter(|c| which(c) && c.state == ContainerState::Created);
@@ -186,7 +188,7 @@ impl Life {
         }
     }
 
-    /// The same for all containers of a sandbox that is lost: they count as no restarts.
+    /// Removes all unstarted containers of a lost sandbox; they do not count as restarts.
     pub(super) async fn remove_unstarted_of_all(&mut self) {
         self.remove_unstarted(|_| true).await;
         let seen = Arc::make_mut(&mut self.seen.observation);
@@ -265,7 +267,7 @@ impl Life {
         self.after_start(container, &id).await
     }
 
-    /// Runs the postStart hook; a container whose hook fails goes.
+    /// Runs the postStart hook; a container whose hook fails is killed.
     async fn after_start(&mut self, container: &Container, id: &str) -> Result<(), StartFailure> {
         let Some(hook) = container.lifecycle.post_start.clone() else {
             return Ok(());
@@ -278,7 +280,7 @@ impl Life {
             pod_ip: self.pod_ip(),
             tell: &move |severity, reason, message| teller(Some(&of), severity, reason, message),
         };
-        // A command of this hook has no limit of its own; a pod that is to go breaks it off.
+        // A command of this hook has no timeout; the pod's termination cancels it.
         let ran = run_hook(&self.ctx, &hook, &site, Duration::ZERO).await;
         let Err(why) = ran else {
             return Ok(());
@@ -407,7 +409,7 @@ impl Life {
             runtime_handler: self.runtime_handler().unwrap_or_default(),
             user_namespace: user_namespace(sandbox_config),
         };
-        // Its variables are resolved by now.
+        // The variables are already resolved.
         let mut resolved = container.clone();
         resolved.env.clear();
         let mut config = container_config(&self.wished.pod, &resolved, &input);
@@ -415,7 +417,7 @@ impl Life {
         Ok(config)
     }
 
-    /// Reads the files that a container takes variables from.
+    /// Reads the files that provide the container's variables.
     async fn env_files(&self, container: &Container) -> Result<EnvFiles, String> {
         let wanted = env_files(container);
         if wanted.is_empty() {
@@ -433,7 +435,7 @@ impl Life {
         touching(&self.own_places(), touched, read).await
     }
 
-    /// Which instance this is: one more than the last that is known, or that has left a log.
+    /// Returns the restart count: one more than that of the last known instance or log.
     async fn restart_count(
         &self,
         sandbox_config: &v1::PodSandboxConfig,
@@ -462,7 +464,7 @@ impl Life {
         next_restart_count(last, files.iter().map(String::as_str))
     }
 
-    /// Gets the images that the container mounts.
+    /// Pulls the images that the container mounts.
     async fn volume_images(
         &mut self,
         sandbox_config: &v1::PodSandboxConfig,
@@ -502,7 +504,7 @@ impl Life {
         images
     }
 
-    /// Lets log collectors find the container's log by their own names.
+    /// Links the container's log for log collectors.
     async fn link_log(&self, container: &Container, id: &str) {
         let answer = self.ctx.runtime.container_status(id, false).await;
         let Some(status) = answer.ok().and_then(|answer| answer.status) else {

@@ -1,4 +1,4 @@
-//! A pod in one word for people.
+//! The one-word status of a pod.
 
 use orlop_kubelet_rules::phase::{ContainerView, PodPhase};
 use orlop_kubelet_rules::waiting::WaitingReason;
@@ -8,7 +8,7 @@ use super::life::Life;
 use crate::pod_view::Stage;
 
 impl Life {
-    /// One word for people, as `kubectl get pods` makes it.
+    /// Returns the one-word status of a pod, as `kubectl get pods` shows it.
     pub(super) fn summary(
         &self,
         phase: PodPhase,
@@ -74,7 +74,7 @@ impl Life {
     }
 }
 
-/// The phase, as Kubernetes writes it.
+/// Returns the phase in Kubernetes notation.
 pub(super) fn phase_word(phase: PodPhase) -> &'static str {
     match phase {
         PodPhase::Pending => "Pending",

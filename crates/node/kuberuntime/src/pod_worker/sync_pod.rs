@@ -1,4 +1,4 @@
-//! One step of a pod towards what its manifest says: the kubelet's `SyncPod`.
+//! One sync of a pod with its manifest: the kubelet's `SyncPod`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -22,26 +22,25 @@ use crate::event::Severity;
 use crate::node_paths::touching;
 use crate::volumes::{checked_paths, has_limits, over_limit, prepare};
 
-/// Between two looks at how much the pod's directories hold.
+/// Interval of the measurements of a pod's disk usage.
 pub(super) const MEASURE: Duration = Duration::from_secs(10);
 
-/// When to look again.
+/// When to sync again.
 pub(super) enum Next {
-    /// At once: something was done.
+    /// At once, because something was done.
     Now,
     /// When something happens.
     Idle,
-    /// At this moment, or when something happens.
+    /// At this time, or when something happens.
     At(Timestamp),
-    /// Never: all containers have ended for good.
+    /// Never: all containers have ended and none will restart.
     Over,
-    /// Never: the pod is decided to be over.
+    /// Never: the pod has failed.
     Fail { reason: String, message: String },
 }
 
 impl Life {
-    /// One step towards what the manifest says: looks, decides, and does it in the kubelet's
-    /// order.
+    /// Syncs the pod once: observes, decides, and acts in the kubelet's order.
     pub(super) async fn sync_pod(&mut self) -> Result<Next, Problem> {
         if self.mailbox.take_dirty() {
             self.observe().await?;
@@ -70,8 +69,8 @@ impl Life {
             });
         }
         if !self.mailbox.is_confirmed() {
-            // Known from its checkpoint alone. What it needs beside its manifest, such as the values
-            // of ConfigMaps, comes with its source, which may also not want it any more.
+            // Only the checkpoint of this pod is known. Its source provides objects such as
+            // ConfigMaps, or may no longer want the pod.
             return Ok(Next::Idle);
         }
         if self.made.cgroup != self.wished.generation {
@@ -110,7 +109,7 @@ impl Life {
         self.act(actions, held).await
     }
 
-    /// Does what is to be done; `held` tells when there will be more.
+    /// Carries out the actions; `held` is the time when more will be due.
     async fn act(&mut self, actions: PodActions, held: Option<Timestamp>) -> Result<Next, Problem> {
         let mut acted = false;
         if actions.kill_pod {
@@ -254,7 +253,7 @@ impl Life {
         retry.map_or(Next::Idle, Next::At)
     }
 
-    /// Shows why a container does not run; answers when it is worth another try.
+    /// Records why a container is not running; returns when to retry.
     fn note_failure(&mut self, container: &Container, failure: StartFailure) -> Option<Timestamp> {
         let waiting = Waiting {
             reason: failure.reason,
@@ -264,21 +263,21 @@ impl Life {
         failure.retry
     }
 
-    /// Looks from time to time whether a directory of the pod holds more than it may.
+    /// Measures periodically whether a directory of the pod exceeds its limit.
     async fn over_limit(&mut self) -> Option<String> {
         if self.seen.measured.elapsed() < MEASURE || !has_limits(&self.wished.pod) {
             return None;
         }
         self.seen.measured = Instant::now();
         let (dirs, pod) = (self.dirs.clone(), self.wished.pod.clone());
-        // As long as its files are many.
+        // The time depends on the number of files.
         static MEASURING: Place = Place::new("measuring the disk usage of pods", 16, 1, 4096);
         let measuring = MEASURING.run_for(&self.mailbox.uid, move || over_limit(&dirs, &pod));
         let measured = measuring.await;
         measured.ok().flatten()
     }
 
-    /// Makes the pod's volumes, or brings them up to date.
+    /// Creates the pod's volumes, or updates them.
     async fn prepare_volumes(&mut self) -> Result<(), Problem> {
         if self
             .made
@@ -303,13 +302,13 @@ impl Life {
         Ok(())
     }
 
-    /// Directories on the node's own file systems.
+    /// Returns directories that lie on the node's own file systems.
     pub(super) fn own_places(&self) -> [PathBuf; 2] {
         let options = &self.ctx.options;
         [options.root_dir.clone(), options.pod_logs_dir.clone()]
     }
 
-    /// Stops all containers and sandboxes; says whether there was anything to stop.
+    /// Stops all containers and sandboxes; returns whether there were any.
     async fn kill_pod(&mut self) -> Result<bool, Problem> {
         if !self.seen.observation.is_alive() {
             return Ok(false);
@@ -371,7 +370,7 @@ impl Life {
         }
     }
 
-    /// Keeps only the newest instance that has ended of each init container.
+    /// Keeps only the newest exited instance of each init container.
     async fn prune_init_containers(&mut self) -> Result<(), Problem> {
         let mut kept = std::collections::BTreeSet::new();
         let status = self.seen.observation.status.clone();

@@ -1,4 +1,4 @@
-//! A pod's end: the kubelet's `SyncTerminatingPod` and `SyncTerminatedPod`.
+//! Terminates a pod: the kubelet's `SyncTerminatingPod` and `SyncTerminatedPod`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::event::Severity;
 use crate::mailbox::{Cause, Ending};
 
 impl Life {
-    /// Ends all that runs, and tries until nothing does.
+    /// Stops everything that runs, and retries until nothing does.
     pub(super) async fn terminate(&mut self) {
         let mut ending = self.mailbox.ending();
         let mut hooks = true;
@@ -24,7 +24,7 @@ impl Life {
         loop {
             let before = grace_of(ending.borrow_and_update().as_ref());
             let more_haste = async {
-                // Another reason to go changes nothing about the going; less time does.
+                // Only a different grace period changes the termination, not another cause.
                 let less = |end: &Option<Ending>| grace_of(end.as_ref()) != before;
                 if ending.wait_for(less).await.is_err() {
                     std::future::pending::<()>().await;
@@ -50,7 +50,7 @@ impl Life {
         }
     }
 
-    /// Stops all containers and then all sandboxes.
+    /// Stops all containers, then all sandboxes.
     async fn end_all(&mut self, hooks: bool) -> Result<(), ClientError> {
         self.observe().await?;
         self.publish();
@@ -117,7 +117,7 @@ impl Life {
         }
     }
 
-    /// Notes how the pod ended, and gives back what only a pod at work needs.
+    /// Records how the pod ended, and removes its cgroup.
     pub(super) async fn settle(&mut self) {
         self.told.waiting.clear();
         let shut_down = matches!(
@@ -156,7 +156,7 @@ impl Life {
                 && self.seen.observation.status.sandboxes().is_empty()
                 && self.checkpoint.ended.is_none();
             if never_ran {
-                // It was not let in. The next manager may see room for it.
+                // The pod failed admission. After a restart, there may be room for it.
                 let (root, uid) = (self.ctx.options.root_dir.clone(), self.mailbox.uid.clone());
                 let forget = move || Checkpoint::remove(&root, &uid);
                 let _ = orlop_pool::blocking(forget).await;
@@ -171,7 +171,7 @@ impl Life {
         }
     }
 
-    /// Removes every trace of the pod; tries until there is none.
+    /// Removes everything of the pod; retries until it succeeds.
     pub(super) async fn clean_up(&mut self) {
         let mut tries = 0_u32;
         loop {
@@ -233,7 +233,7 @@ impl Life {
     }
 }
 
-/// Removes what a pod has written: for as long as it takes, and on no thread that others wait for.
+/// Removes a pod's files on threads of their own, because it can take long.
 async fn without_others(
     uid: &str,
     remove: impl FnOnce() -> Result<(), String> + Send + 'static,

@@ -1,4 +1,4 @@
-//! What a container that ended has left to say: its termination message.
+//! The termination messages of containers.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -14,22 +14,23 @@ use orlop_kubelet_rules::pod::Pod;
 use orlop_pool::{Place, Refused};
 use tokio::time::timeout;
 
-/// The end of the file that counts, and of the log.
+/// How many bytes at the end of the file and of the log count.
 const MAX_FILE: u64 = 4096;
 const MAX_LOG: usize = 2048;
 const MAX_LOG_LINES: usize = 80;
-/// So much of a log's end is read: a line is split after 16 KiB, and Docker's own files have up to six bytes for one.
+/// How many bytes of the log's end are read: runtimes split lines at 16 KiB, and Docker's files use
+/// up to six bytes for one.
 const READ_LOG: u64 = 128 << 10;
-/// What all containers of a pod may have to say together.
+/// Size limit of all termination messages of a pod together.
 const MAX_POD: usize = 12 * 1024;
 
 /// The file may lie in a volume whose server is gone.
 static READING: Place = Place::new("reading termination messages", 32, 2, 4096);
-/// What is read is short.
+/// The file is short, so this is enough.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What these containers of a pod have left to say, by their ids. One for which there is no thread now has its turn
-/// when it is asked for again.
+/// Reads the termination messages of containers, by their ids. If no thread is free, the container
+/// is missing and read at the next call.
 pub(super) async fn of_all(
     uid: &str,
     ended: Vec<v1::ContainerStatus>,
@@ -55,8 +56,8 @@ async fn in_time(
     }
 }
 
-/// What a container that ended has left to say: the end of its file, or of its log if it failed,
-/// left the file empty and asks for that. Blocks.
+/// Reads a termination message: the end of its file, or of its log if the container failed, wrote
+/// no file and its policy allows it. Blocks.
 pub(super) fn read(status: &v1::ContainerStatus) -> String {
     let annotation = |key: &str| status.annotations.get(key).map(String::as_str);
     let path = annotation(labels::TERMINATION_MESSAGE_PATH).unwrap_or_default();
@@ -78,7 +79,7 @@ pub(super) fn read(status: &v1::ContainerStatus) -> String {
     String::new()
 }
 
-/// A container's share of what its pod's containers may say together: the beginning counts.
+/// Truncates a message to the container's share of the pod's limit.
 pub(super) fn share(mut words: String, pod: &Pod) -> String {
     let spec = &pod.spec;
     let containers = spec.init_and_regular().count() + spec.ephemeral_containers.len();
@@ -103,7 +104,7 @@ fn end_of_log(path: &Path, id: &str) -> String {
     let lines = entries.iter().rev().filter(|entry| !entry.partial);
     let whole = lines.take(MAX_LOG_LINES + 1).count();
     if whole > MAX_LOG_LINES {
-        // Cut behind the whole line before the ones that count.
+        // Cut after the last complete line before those that count.
         let mut seen = 0;
         let from = entries.iter().rposition(|entry| {
             seen += usize::from(!entry.partial);
@@ -122,8 +123,8 @@ fn end_of_log(path: &Path, id: &str) -> String {
     String::from_utf8_lossy(&text[from..]).into_owned()
 }
 
-/// The last bytes of a regular file. It lies where a container can write: it may be a pipe or a
-/// link by now, and is neither followed nor waited for.
+/// Reads the last bytes of a regular file. The container can replace it with a pipe or a link, so
+/// the open neither follows links nor blocks.
 fn tail(path: &Path, length: u64) -> Option<Vec<u8>> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let file = File::options()
@@ -249,7 +250,7 @@ mod tests {
             fallen.starts_with("line 20\n") && fallen.ends_with("line 99\n"),
             "{fallen}"
         );
-        // A line in parts, each of as many bytes as the engine puts into one, and escaped.
+        // A line in parts of the size that the engine writes, all of it escaped.
         let parts = ["\u{1b}".repeat(16 << 10), "the end\n".to_owned()];
         let fallen = end(&parts);
         assert_eq!(fallen.len(), MAX_LOG);
@@ -266,7 +267,7 @@ mod tests {
                 {"containers": of(containers), "ephemeralContainers": of(ephemeral)}}))
             .unwrap();
             assert_eq!(share("x".repeat(4096), &pod).len(), length, "{containers}");
-            // No half characters.
+            // No character is cut in half.
             assert!(share("\u{20ac}".repeat(1365), &pod).len() <= length);
         }
     }

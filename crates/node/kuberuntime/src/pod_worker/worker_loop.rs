@@ -1,4 +1,5 @@
-//! The loop of a pod worker, from the first sync to the end of the pod: the kubelet's `podWorkerLoop`.
+//! The loop of a pod worker, from the first sync to the pod's removal: the kubelet's
+//! `podWorkerLoop`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::mailbox::{Cause, Ending, Mailbox};
 use crate::pod_view::Stage;
 use crate::volumes::has_limits;
 
-/// Drives a pod from its first wish to its last trace; and again, if it is wanted again.
+/// Runs a pod from its first sync to its removal, and again if it was set again meanwhile.
 pub(crate) async fn run(ctx: Arc<Context>, mailbox: Arc<Mailbox>) {
     loop {
         let mut life = Life::new(&ctx, &mailbox).await;
@@ -49,14 +50,14 @@ pub(crate) async fn run(ctx: Arc<Context>, mailbox: Arc<Mailbox>) {
 }
 
 impl Life {
-    /// Returns whether the pod is gone, with all that was of it.
+    /// Runs the worker; returns whether the pod and everything of it is gone.
     async fn run(&mut self) -> bool {
         let mut ending = self.mailbox.ending();
         if self.ended.is_none() {
             self.save().await;
             self.publish();
             let outcome = tokio::select! {
-                // Who is not let in does not begin.
+                // A pod that failed admission does not start.
                 biased;
                 _ = ending.wait_for(Option::is_some) => Outcome::Ended,
                 outcome = self.sync() => outcome,
@@ -97,7 +98,7 @@ impl Life {
         true
     }
 
-    /// Brings the pod to what its manifest says, until it is over by itself.
+    /// Syncs the pod with its manifest until it ends by itself.
     async fn sync(&mut self) -> Outcome {
         self.wait_for_namesake().await;
         loop {
@@ -139,7 +140,7 @@ impl Life {
                 Next::Idle => self.resync(),
             };
             if self.failures > 0 {
-                // Noise from a runtime in trouble must not shorten the wait; a new wish may.
+                // Events of a failing runtime must not shorten the delay; a new manifest may.
                 let enough = tokio::time::sleep(until);
                 tokio::pin!(enough);
                 loop {
@@ -161,7 +162,8 @@ impl Life {
         }
     }
 
-    /// Counts a look at the pod; the first after which it runs is its start.
+    /// Records the duration of a sync; the first one that sees a running container is the pod's
+    /// start.
     fn count_pass(&mut self, took: Duration) {
         let ctx = self.ctx.clone();
         let metrics = ctx.metrics.pods();
@@ -177,7 +179,7 @@ impl Life {
         }
     }
 
-    /// Some while around the time between looks without a reason, so that the pods' don't meet.
+    /// Returns the resync interval with jitter, so that pods do not sync at the same time.
     fn resync(&self) -> Duration {
         let around = 0.5 + rand::random::<f64>();
         let mut wait = self.ctx.options.resync.mul_f64(around);
@@ -190,7 +192,7 @@ impl Life {
         }
     }
 
-    /// A pod of the same name that is still on its way out has the name until then.
+    /// Waits while another pod of the same name is terminating.
     async fn wait_for_namesake(&mut self) {
         loop {
             let gone = self.ctx.pod_gone.notified();
@@ -216,10 +218,10 @@ impl Life {
 }
 
 enum Outcome {
-    /// Somebody wants it to end.
+    /// Its end was requested.
     Ended,
-    /// All its containers have ended for good.
+    /// All its containers have ended and none will restart.
     Over,
-    /// It is held to a deadline, or cannot be.
+    /// Its deadline has passed, or it cannot run.
     Failed { reason: String, message: String },
 }

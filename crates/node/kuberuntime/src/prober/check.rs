@@ -1,5 +1,4 @@
-//! What probes and hooks do to a container: run a command, ask over HTTP, open a connection, ask
-//! for health over gRPC.
+//! The actions of probes and hooks: HTTP requests, TCP connections, gRPC health checks.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -9,7 +8,7 @@ use orlop_kubelet_rules::pod::{Container, HttpGetAction, Port};
 use super::http::HttpTarget;
 use super::lookup;
 
-/// The number of a port that is given by number, or by the name one of the container's ports has.
+/// Resolves a port that is given by number, or by the name of a container port.
 pub(crate) fn port_number(port: &Port, container: &Container) -> Result<u16, String> {
     let number = match port {
         Port::Number(number) => Some(*number),
@@ -29,7 +28,7 @@ pub(crate) fn port_number(port: &Port, container: &Container) -> Result<u16, Str
     })
 }
 
-/// Where an HTTP check goes; to the pod's own address unless it names a host.
+/// Returns the target of an HTTP check: the pod's own address unless it names a host.
 pub(crate) fn http_target(
     action: &HttpGetAction,
     container: &Container,
@@ -62,7 +61,7 @@ pub(crate) fn http_target(
     })
 }
 
-/// Opens a connection and closes it again.
+/// Opens a TCP connection and closes it again.
 pub(crate) async fn tcp_connect(host: &str, port: u16, limit: Duration) -> Result<(), String> {
     let connect = lookup::connect(host, port);
     match tokio::time::timeout(limit, connect).await {

@@ -1,4 +1,4 @@
-//! Checks by gRPC's health protocol.
+//! Checks with the gRPC health protocol.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ struct HealthCheckResponse {
 
 const SERVING: i32 = 1;
 
-/// Asks a server's health service about one of its services.
+/// Requests the health of a service from a gRPC server.
 pub(crate) async fn grpc_health(
     host: &str,
     port: u16,

@@ -16,11 +16,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::lookup::connect;
 use super::tls;
 
-/// How much of an answer is read before the connection is closed.
+/// How many bytes of a response are read before the connection is closed.
 const MAX_BODY: usize = 10 * 1024;
 const MAX_REDIRECTS: usize = 10;
 
-/// What to ask.
+/// The target of an HTTP check.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpTarget {
     pub(crate) secure: bool,
@@ -31,20 +31,20 @@ pub(crate) struct HttpTarget {
     pub(crate) agent: &'static str,
 }
 
-/// What came back.
+/// The response of an HTTP check.
 #[derive(Debug)]
 pub(crate) struct HttpAnswer {
     pub(crate) status: u16,
 }
 
 impl HttpAnswer {
-    /// Whether it counts as good.
+    /// Whether the status counts as success.
     pub(crate) fn is_fine(&self) -> bool {
         (200..400).contains(&self.status)
     }
 }
 
-/// Why nothing came back.
+/// Why there is no response.
 #[derive(Debug, Error)]
 pub(crate) enum HttpError {
     #[error("Get \"{url}\": {why}")]
@@ -57,7 +57,7 @@ pub(crate) enum HttpError {
     Timeout { url: String },
 }
 
-/// Asks once, following redirects on the same host.
+/// Sends a GET request, following redirects on the same host.
 pub(crate) async fn get(mut target: HttpTarget, limit: Duration) -> Result<HttpAnswer, HttpError> {
     let url = url(&target);
     let all = async {
@@ -119,7 +119,7 @@ where
             .get(LOCATION)
             .and_then(|value| value.to_str().ok())
             .map(str::to_owned);
-        // Read, so that a server is not cut off in the middle; not kept.
+        // The body is read so that the server is not interrupted, then dropped.
         let _ = read_body(answer.into_body(), MAX_BODY).await;
         Ok((HttpAnswer { status }, location))
     };
@@ -128,7 +128,7 @@ where
     tokio::select! {
         done = &mut exchange => done,
         ended = &mut connection => match ended {
-            // The server closed behind its answer, which has arrived whole.
+            // The server closed the connection after its complete response.
             Ok(()) => exchange.await,
             Err(error) => Err(error.to_string()),
         },
@@ -153,7 +153,7 @@ fn request(target: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
     headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
     for (name, text) in &target.headers {
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|e| e.to_string())?;
-        // The first of a name takes the place of ours; an empty one leaves it out.
+        // A custom header replaces the default one.
         let ours = name == USER_AGENT || name == ACCEPT || name == HOST;
         if ours {
             headers.insert(name, value(text)?);
@@ -164,7 +164,8 @@ fn request(target: &HttpTarget) -> Result<Request<Empty<Bytes>>, String> {
     Ok(request)
 }
 
-/// Where a redirect leads, if it is on the same host; one that leads away counts as an answer.
+/// Returns the target of a redirect on the same host; a redirect to another host counts as the
+/// response.
 fn redirected(from: &HttpTarget, location: &str) -> Option<HttpTarget> {
     let mut next = from.clone();
     let to: Uri = location.parse().ok()?;
@@ -211,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each connection with the next of `answers` and tells what was asked.
+    /// Answers each connection with the next of `answers` and returns the requests.
     async fn server(answers: Vec<&'static str>) -> (u16, tokio::task::JoinHandle<Vec<String>>) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

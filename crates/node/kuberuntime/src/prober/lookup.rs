@@ -1,15 +1,15 @@
-//! Looking names up, on threads of its own.
+//! Host name lookups on their own threads.
 
 use std::net::SocketAddr;
 
 use orlop_pool::Place;
 use tokio::net::TcpStream;
 
-/// Names that nobody answers for hold these threads, and no others, for as long as the resolver
-/// waits: half a minute, where a probe may come each second.
+/// A name that no server answers occupies only these threads: the resolver waits for half a minute,
+/// but a probe may run every second.
 static LOOKING_UP: Place = Place::new("looking up the hosts of probes and hooks", 32, 2, 512);
 
-/// Opens a connection to a host, by address or by name.
+/// Connects to a host by address or name.
 pub(super) async fn connect(host: &str, port: u16) -> Result<TcpStream, String> {
     let mut last = format!("lookup {host}: no such host");
     for address in look_up(host, port).await? {
@@ -37,7 +37,7 @@ mod tests {
     async fn a_name_that_nobody_answers_for_keeps_no_other_waiting() {
         let (release, held) = channel::<()>();
         let held = std::sync::Arc::new(parking_lot::Mutex::new(held));
-        // As getaddrinfo waits where no name server answers.
+        // `getaddrinfo` blocks like this if no name server answers.
         let hung: Vec<_> = (0..40)
             .map(|_| {
                 let held = held.clone();

@@ -1,4 +1,4 @@
-//! Probes, and what they and hooks do to a container: the kubelet's `prober.Manager`.
+//! Probes, and the actions of probes and hooks: the kubelet's `prober.Manager`.
 
 mod check;
 mod grpc;

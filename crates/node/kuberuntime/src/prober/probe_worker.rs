@@ -1,4 +1,4 @@
-//! Probes in action: one task, a `worker` of the kubelet's prober, checks one container for one purpose.
+//! Probe tasks: each one runs one probe of one container, like a `worker` of the kubelet's prober.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::event::{Event, Severity};
 use crate::mailbox::Mailbox;
 use crate::metrics::ProbeLabels;
 
-/// How often a check is tried that could not be made.
+/// How often a check that could not run is tried.
 const TRIES: u32 = 3;
 
-/// What is checked.
+/// The probe and container that a task checks.
 pub(crate) struct Subject {
     pub(crate) kind: ProbeKind,
     pub(crate) word: &'static str,
@@ -42,7 +42,7 @@ impl Subject {
     }
 }
 
-/// Forgets the counts when the checks end.
+/// Removes the counters of the probe when its task ends.
 struct Forget<'a>(&'a Context, &'a Subject);
 
 impl Drop for Forget<'_> {
@@ -51,14 +51,14 @@ impl Drop for Forget<'_> {
     }
 }
 
-/// Checks as often as the manifest says, and at once when the container has come up anew.
+/// Runs the probe at its period, and at once when the container has restarted.
 pub(crate) async fn run(ctx: Arc<Context>, mailbox: Arc<Mailbox>, subject: Subject) {
     let _forget = Forget(&ctx, &subject);
     let period = Duration::from_secs(u64::from(subject.probe.period_seconds.max(1)));
     let mut worker = ProbeWorker::new(subject.kind, subject.probe.clone());
     let mut changes = mailbox.seen();
     if is_old(&mailbox, &subject) {
-        // After the manager's restart not all at once, and soon all the same.
+        // After a restart of the manager, spread the first probes over at most two seconds.
         let spread = period.min(Duration::from_secs(2)).mul_f64(rand::random());
         tokio::time::sleep(spread).await;
     }
@@ -109,7 +109,7 @@ pub(crate) async fn run(ctx: Arc<Context>, mailbox: Arc<Mailbox>, subject: Subje
     }
 }
 
-/// Whether a look is worth it before its time.
+/// Whether a change is worth an early check.
 fn is_news(before: &Seen, after: &Seen) -> bool {
     before.container_id != after.container_id
         || before.running_since != after.running_since
@@ -150,7 +150,7 @@ fn look(mailbox: &Mailbox, subject: &Subject) -> (Seen, Option<IpAddr>) {
     (found, status.pod_ips().first().copied())
 }
 
-/// Checks once; `None` if there is no telling.
+/// Runs one check; `None` if the result is unknown.
 async fn check(
     ctx: &Context,
     subject: &Subject,
@@ -205,7 +205,7 @@ async fn check(
     result
 }
 
-/// The outer error is for checks that could not be made.
+/// Runs the check once; the outer error means that it could not run.
 async fn once(
     ctx: &Context,
     subject: &Subject,

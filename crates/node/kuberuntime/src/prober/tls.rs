@@ -1,11 +1,11 @@
-//! TLS for checks, which ask whether a server answers and not who it is.
+//! TLS for checks, without verification of the server's certificate.
 
 use std::sync::{Arc, OnceLock};
 
 use orlop_listen::AnyCertificate;
 use rustls::ClientConfig;
 
-/// TLS for checks: a check asks whether a server answers, not who it is.
+/// Returns the TLS configuration of checks: they test whether a server answers, not its identity.
 pub(super) fn config() -> Option<Arc<ClientConfig>> {
     static CONFIG: OnceLock<Option<Arc<ClientConfig>>> = OnceLock::new();
     let make = || {

@@ -1,9 +1,8 @@
-//! The ids of pods that have a user namespace of their own (`hostUsers: false`).
+//! User id ranges of pods with their own user namespace (`hostUsers: false`).
 //!
-//! As under a kubelet each such pod has a range of ids that no other pod of the node has, as many
-//! user as group ids, which begin with root in the pod. Which range it is stands in the pod's
-//! directory, in the kubelet's format: the ids of files that a pod leaves in its volumes, and of
-//! processes that outlive the manager, mean something only as long as the range is the same.
+//! As with a kubelet, each such pod has a range of ids of its own, the same for users and groups,
+//! that starts with root in the pod. The range is saved in the pod's directory in the kubelet's
+//! format. It must not change: files in volumes and processes that outlive the manager use its ids.
 
 mod node;
 mod record;
@@ -17,16 +16,16 @@ use thiserror::Error;
 
 pub(crate) use node::ids_of_node;
 
-/// Why pods cannot have ids of their own.
+/// Why a pod cannot get an id range.
 #[derive(Debug, Error)]
 pub(crate) enum UserNamespaceError {
-    /// The node's ids, or the setting, do not fit.
+    /// The node's ids or the settings are invalid.
     #[error("user namespaces: {0}")]
     Node(String),
-    /// All ranges are given out.
+    /// All ranges are in use.
     #[error("could not find an empty slot to allocate a user namespace: all {0} ranges are in use")]
     Full(u32),
-    /// What is written down of a pod cannot be read, or not be true.
+    /// The saved range of a pod is unreadable or invalid.
     #[error(
         "user namespace of pod {uid:?}: {} {why}; stop the pod and remove its directory to \
          create it again",
@@ -45,12 +44,12 @@ pub(crate) enum UserNamespaceError {
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
 
-/// Which ids each pod has.
+/// The id ranges of all pods.
 #[derive(Debug)]
 pub(crate) struct UserNamespaces {
     root: PathBuf,
@@ -58,7 +57,7 @@ pub(crate) struct UserNamespaces {
 }
 
 impl UserNamespaces {
-    /// Takes the node's ids, and the ranges that pods have already. Blocks.
+    /// Loads the node's ids and the saved ranges of pods. Blocks.
     pub(crate) fn open(
         root: &Path,
         ids: IdRange,
@@ -83,7 +82,8 @@ impl UserNamespaces {
         })
     }
 
-    /// The range of a pod: the one it has, or a new one that is on disk when this returns. Blocks.
+    /// Returns the range of a pod: the saved one, or a new one that is on disk when this returns.
+    /// Blocks.
     pub(crate) fn get(&self, uid: &str) -> Result<IdRange, UserNamespaceError> {
         let mut ranges = self.ranges();
         if let Some(range) = record::read(&self.root, uid)? {
@@ -100,7 +100,7 @@ impl UserNamespaces {
         Ok(range)
     }
 
-    /// The pod is gone, and its files are.
+    /// Releases the range of a pod that is gone with its files.
     pub(crate) fn release(&self, uid: &str) {
         self.ranges().release(uid);
     }

@@ -1,4 +1,4 @@
-//! The ids that this node has for pods' users.
+//! The user ids that the node has for pods.
 
 use std::io;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::process::{Command, Stdio};
 use super::{IdRange, UserNamespaceError};
 use crate::text_file::read_text;
 
-/// The user whose subordinate ids are the pods'.
+/// The user whose subordinate ids pods use.
 const USER: &str = "kubelet";
 
-/// A list of users that is larger is something else.
+/// Size limit of user lists in bytes.
 const LARGEST: u64 = 16 << 20;
 
-/// The ids that pods may have: those of the user `kubelet`, where the node has one with ids of its
-/// own, and else all from the second range on. Blocks.
+/// Returns the ids for pods: the subordinate ids of the user `kubelet` if it exists and has any,
+/// else all ids after the first range. Blocks.
 pub(crate) fn ids_of_node(per_pod: u32) -> Result<IdRange, UserNamespaceError> {
     let etc = Path::new("/etc");
     if !has_user(&etc.join("passwd")) {
@@ -23,7 +23,7 @@ pub(crate) fn ids_of_node(per_pod: u32) -> Result<IdRange, UserNamespaceError> {
     let fail = |why: String| UserNamespaceError::Node(format!("the IDs of user {USER}: {why}"));
     let (uids, gids) = match (ask(&[USER]), ask(&["-g", USER])) {
         (Ok(uids), Ok(gids)) => (spoken(&uids), spoken(&gids)),
-        // Without the program there may be the files that it reads.
+        // Without `getsubids`, read the files that it reads.
         (Err(error), _) | (_, Err(error)) if error.kind() == io::ErrorKind::NotFound => {
             match (written(&etc.join("subuid")), written(&etc.join("subgid"))) {
                 (Ok(None), Ok(None)) => return Ok(all(per_pod)),
@@ -40,9 +40,9 @@ pub(crate) fn ids_of_node(per_pod: u32) -> Result<IdRange, UserNamespaceError> {
     Ok(uids)
 }
 
-/// All ids but the first range, which is the node's own.
+/// Returns all ids after the first range, which belongs to the node.
 fn all(per_pod: u32) -> IdRange {
-    // What is left of 2^32, and of whole ranges.
+    // The remaining ids of 2^32, rounded down to whole ranges.
     let length = u64::from(u32::MAX) + 1 - u64::from(per_pod);
     let whole = length - length.checked_rem(u64::from(per_pod)).unwrap_or(0);
     IdRange {
@@ -69,7 +69,7 @@ fn ask(args: &[&str]) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What `getsubids` says: `0: kubelet 65536 7208960`.
+/// Parses the output of `getsubids`: `0: kubelet 65536 7208960`.
 fn spoken(text: &str) -> Result<IdRange, String> {
     let lines: Vec<_> = text.lines().collect();
     let [line] = &lines[..] else {
@@ -85,7 +85,7 @@ fn spoken(text: &str) -> Result<IdRange, String> {
     range(first, length)
 }
 
-/// What `/etc/subuid` and its like say: `kubelet:65536:7208960`; nothing if the user is not in it.
+/// Parses a file such as `/etc/subuid`: `kubelet:65536:7208960`; `None` if the user is missing.
 fn written(path: &Path) -> Result<Option<IdRange>, String> {
     let text = match read_text(path, LARGEST) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -125,7 +125,7 @@ fn range(first: &str, length: &str) -> Result<IdRange, String> {
             .map_err(|_| format!("{text:?} is not a number of IDs"))
     };
     let (first, length) = (number(first)?, number(length)?);
-    // The last id may be the last there is.
+    // The range may include the largest id.
     if u64::from(first) + u64::from(length) > u64::from(u32::MAX) + 1 {
         return Err(format!(
             "the range of {length} IDs from {first} exceeds the largest ID"

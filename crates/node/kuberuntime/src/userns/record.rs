@@ -1,4 +1,4 @@
-//! The kubelet's file of a pod's mappings.
+//! The kubelet's file with a pod's id mappings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{IdRange, UserNamespaceError};
 
-/// A record that is larger is none.
+/// Size limit of a record in bytes.
 const MAX_SIZE: u64 = 64 << 10;
 
-/// The kubelet's file of a pod's mappings.
+/// The kubelet's file with a pod's id mappings.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Record {
@@ -27,7 +27,7 @@ struct Mapping {
     length: u32,
 }
 
-/// What is written down of a pod; nothing, if it has no range. Blocks.
+/// Reads the saved range of a pod; `None` if it has no range. Blocks.
 pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamespaceError> {
     let path = path(root, uid);
     let fail = |source| UserNamespaceError::File {
@@ -66,7 +66,7 @@ pub(super) fn read(root: &Path, uid: &str) -> Result<Option<IdRange>, UserNamesp
     }))
 }
 
-/// Writes it down, for good when this returns. Blocks.
+/// Saves the range of a pod durably. Blocks.
 pub(super) fn write(root: &Path, uid: &str, range: IdRange) -> Result<(), UserNamespaceError> {
     let path = path(root, uid);
     let mapping = Mapping {
@@ -92,7 +92,7 @@ pub(super) fn write(root: &Path, uid: &str, range: IdRange) -> Result<(), UserNa
     })
 }
 
-/// What is written down cannot be true.
+/// Returns the error for an invalid record.
 pub(super) fn wrong(root: &Path, uid: &str, why: String) -> UserNamespaceError {
     UserNamespaceError::Record {
         uid: uid.to_owned(),

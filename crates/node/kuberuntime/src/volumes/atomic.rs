@@ -1,4 +1,4 @@
-//! Writes a volume's files so that readers see all of the old or all of the new.
+//! Writes a volume's files atomically.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
@@ -11,11 +11,11 @@ use super::dirs::make_dir;
 use super::owner::Ownership;
 use super::payload::Payload;
 
-/// The link that all files are seen through, and its next version.
+/// The link to the current version of the files, and its replacement during an update.
 const DATA: &str = "..data";
 const DATA_NEXT: &str = "..data_tmp";
 
-/// Writes a volume's files so that a reader sees either all of the old or all of the new:
+/// Writes a volume's files atomically: readers see all old files or all new ones.
 ///
 /// ```text
 /// volume/..2026_01_02_03_04_05.678901234/file    the files
@@ -23,7 +23,7 @@ const DATA_NEXT: &str = "..data_tmp";
 /// volume/file -> ..data/file                      what users see
 /// ```
 ///
-/// Nothing is written where all is as it should be. Returns whether it was.
+/// Writes nothing if the files are up to date. Returns whether they were.
 pub(super) fn write(
     target: &Path,
     payload: &Payload,
@@ -81,7 +81,7 @@ pub(super) fn write(
     Ok(true)
 }
 
-/// Removes links to files that are no more, and former versions.
+/// Removes links to deleted files, and old versions.
 fn remove_stale(target: &Path, current: &str, tops: &BTreeSet<&str>) -> Result<(), VolumeError> {
     let entries = fs::read_dir(target);
     let entries = entries.map_err(|source| VolumeError::io("read", target, source))?;
@@ -98,7 +98,8 @@ fn remove_stale(target: &Path, current: &str, tops: &BTreeSet<&str>) -> Result<(
     Ok(())
 }
 
-/// Whether a version has just these files. Modes are left out: they may carry a group's rights.
+/// Whether a version has exactly these files. Modes are not compared: they may include group
+/// permissions.
 fn is_same(dir: &Path, payload: &Payload) -> bool {
     let mut found = 0;
     let mut ahead: Vec<PathBuf> = vec![dir.to_owned()];

@@ -1,4 +1,4 @@
-//! The directory of a pod, laid out as the kubelet's.
+//! The directory of a pod, in the kubelet's layout.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -9,27 +9,28 @@ use rustix::mount::{UnmountFlags, unmount};
 
 use super::VolumeError;
 
-/// The directory of one pod, laid out as the kubelet's.
+/// The directory of a pod, in the kubelet's layout.
 #[derive(Debug, Clone)]
 pub(crate) struct PodDirs {
     root: PathBuf,
 }
 
 impl PodDirs {
-    /// `<root>/pods/<uid>`. The uid is a plain file name: [`crate::manager::PodInput`] sees to it.
+    /// The directory `<root>/pods/<uid>`. [`crate::manager::PodInput`] guarantees that the uid is a
+    /// plain file name.
     pub(crate) fn new(root: &Path, uid: &str) -> Self {
         Self {
             root: root.join("pods").join(uid),
         }
     }
 
-    /// The directory of a volume, by the kind of volume.
+    /// Returns the directory of a volume of this kind.
     pub(super) fn volume(&self, kind: &str, name: &str) -> PathBuf {
         let kind = format!("kubernetes.io~{kind}");
         self.root.join("volumes").join(kind).join(name)
     }
 
-    /// Where a part of a volume is mounted for a container.
+    /// Returns where a subPath of a volume is mounted for a container.
     pub(super) fn sub_path(&self, volume: &str, container: &str, index: usize) -> PathBuf {
         let base = self.root.join("volume-subpaths");
         base.join(volume).join(container).join(index.to_string())
@@ -39,7 +40,7 @@ impl PodDirs {
         self.root.join("etc-hosts")
     }
 
-    /// What is kept of a container outside of volumes.
+    /// Returns the directory of a container's files outside of volumes.
     pub(crate) fn container(&self, name: &str) -> PathBuf {
         self.root.join("containers").join(name)
     }
@@ -51,11 +52,11 @@ impl PodDirs {
         Ok(())
     }
 
-    /// Ends all mounts beneath the pod's directory and removes it. What is a mount that cannot be
-    /// ended stays, with its files: they may be the node's.
+    /// Unmounts everything beneath the pod's directory and removes it. If an unmount fails, nothing
+    /// is removed: the files may belong to the node.
     pub(crate) fn remove(&self) -> Result<(), VolumeError> {
         for point in mounts_beneath(&self.root) {
-            // A container of another pod may still have it in view: detached it goes later.
+            // Another pod's container may still use it: the detached mount disappears later.
             if let Err(source) = unmount(&point, UnmountFlags::DETACH) {
                 return Err(VolumeError::io("unmount", &point, source.into()));
             }
@@ -64,7 +65,7 @@ impl PodDirs {
             .map_err(|source| VolumeError::io("remove", &self.root, source))
     }
 
-    /// Ends the mounts of parts of volumes for a container; its next instance gets new ones.
+    /// Unmounts the subPaths of a container; its next instance gets new mounts.
     pub(crate) fn drop_sub_paths(&self, container: &str) {
         let base = self.root.join("volume-subpaths");
         if !base.is_dir() {
@@ -79,13 +80,13 @@ impl PodDirs {
     }
 }
 
-/// Makes a directory and what is missing above it; the mode is the last one's, whatever the umask.
+/// Creates a directory and its missing parents with this mode.
 pub(super) fn make_dir(path: &Path, mode: u32) -> Result<(), VolumeError> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(path);
     made.map_err(|source| VolumeError::io("create the directory", path, source))
 }
 
-/// The mount points beneath a directory, the last made first.
+/// Lists the mount points beneath a directory, the last mounted first.
 pub(super) fn mounts_beneath(dir: &Path) -> Vec<PathBuf> {
     let Ok(table) = Mountinfo::own() else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Directories of a pod's own, on disk or in memory.
+//! `emptyDir` volumes, on disk or in memory.
 
 use std::ffi::CString;
 use std::fs::{self, Permissions};
@@ -12,7 +12,7 @@ use rustix::mount::{MountFlags, mount};
 use super::VolumeError;
 use super::dirs::make_dir;
 
-/// Makes a pod's own directory, in memory if it asks for that.
+/// Creates an `emptyDir` volume, on a tmpfs if requested.
 pub(super) fn make(
     dir: &Path,
     name: &str,
@@ -56,7 +56,7 @@ pub(super) fn make(
         .map_err(|source| VolumeError::io("set the mode of", dir, source))
 }
 
-/// Makes a directory in memory for files that belong on no disk.
+/// Mounts a tmpfs for files that must not reach a disk.
 pub(super) fn secret_dir(dir: &Path) -> Result<(), VolumeError> {
     make_dir(dir, 0o755)?;
     mount_once(dir, "tmpfs", "mode=0755,size=16m")
@@ -72,7 +72,7 @@ fn mount_once(dir: &Path, kind: &str, data: &str) -> Result<(), VolumeError> {
         .map_err(|source| VolumeError::io("mount a file system on", dir, source.into()))
 }
 
-/// Whether something is mounted on a directory that we have made.
+/// Whether a directory created here is a mount point.
 pub(super) fn is_mount_point(dir: &Path) -> bool {
     let device = |path: &Path| fs::metadata(path).map(|meta| meta.dev()).ok();
     dir.parent()

@@ -1,4 +1,4 @@
-//! Reads files of variables out of volumes. Containers write them: they may be anything.
+//! Reads environment files from volumes. Containers can write them, so they are untrusted.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use super::{Place, Places};
 
-/// A file with more is no file of variables.
+/// Size limit of an environment file in bytes.
 const LARGEST: u64 = 1 << 20;
 
-/// Reads files, by volume and path. Blocks, but not for long.
+/// Reads environment files, by volume and path. Blocks, but only briefly.
 pub(crate) fn read_env_files(places: &Places, wanted: BTreeSet<(String, String)>) -> EnvFiles {
     let read = |(volume, path): &(String, String)| match places.get(volume) {
         Some(Place::Path { path: dir, .. }) => read(dir, path),
@@ -29,7 +29,7 @@ pub(crate) fn read_env_files(places: &Places, wanted: BTreeSet<(String, String)>
         .collect()
 }
 
-/// Links lead nowhere but within the volume, and what is not a plain file is not waited for.
+/// Reads a file. Links cannot leave the volume, and the open does not block on special files.
 fn read(volume: &Path, path: &str) -> Result<Option<String>, String> {
     let root = rustix::fs::open(volume, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
         .map_err(|e| e.to_string())?;

@@ -1,11 +1,11 @@
-//! Why a pod does not get its files.
+//! Errors of a pod's volumes.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why a pod does not get its files.
+/// Errors of a pod's volumes.
 #[derive(Debug, Error)]
 pub(crate) enum VolumeError {
     #[error("cannot {doing} {}: {source}", path.display())]

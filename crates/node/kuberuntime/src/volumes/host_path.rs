@@ -1,4 +1,4 @@
-//! Paths of the node.
+//! hostPath volumes.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
@@ -9,7 +9,7 @@ use orlop_kubelet_rules::pod::HostPath;
 use super::VolumeError;
 use super::dirs::make_dir;
 
-/// Holds a path of the node to what the manifest says is there, and makes it where it says so.
+/// Checks that a hostPath has the type in the manifest, and creates it if the type says so.
 pub(super) fn check(name: &str, wanted: &HostPath) -> Result<(), VolumeError> {
     let path = Path::new(&wanted.path);
     if !path.is_absolute() || path.components().any(|part| part.as_os_str() == "..") {

@@ -1,4 +1,5 @@
-//! The pods' files: what is made beneath a pod's directory, and what the runtime is told of it.
+//! The pods' volumes: creates them beneath the pod's directory, and builds the mounts for the
+//! runtime.
 
 mod atomic;
 mod dirs;

@@ -1,4 +1,4 @@
-//! What a container's mounts are made from.
+//! The mounts of a container.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -13,19 +13,19 @@ use super::dirs::make_dir;
 use super::sub_path;
 use super::{Place, Places, PodDirs, VolumeError};
 
-/// What a container's mounts are made from.
+/// The input for a container's mounts.
 pub(crate) struct MountInput<'a> {
     pub(crate) dirs: &'a PodDirs,
     pub(crate) places: &'a Places,
     /// The container's variables, for `subPathExpr`.
     pub(crate) variables: &'a BTreeMap<String, String>,
-    /// The ids of images that are volumes, or why they are not here.
+    /// The ids of image volumes, or why they are not available.
     pub(crate) images: &'a BTreeMap<String, Result<v1::ImageSpec, String>>,
     /// The pod's hosts file, if it has one.
     pub(crate) hosts: Option<PathBuf>,
-    /// The file for the container's last words.
+    /// The file for the container's termination message.
     pub(crate) termination_log: Option<PathBuf>,
-    /// Whether the runtime can make all of a mount's own mounts read-only.
+    /// Whether the runtime supports recursive read-only mounts.
     pub(crate) recursive_read_only: bool,
 }
 
@@ -128,7 +128,7 @@ fn one(
     Ok(mount)
 }
 
-/// The part of the volume to mount, with the container's variables put in.
+/// Returns the subPath to mount, with the container's variables expanded.
 fn part(
     wanted: &VolumeMount,
     variables: &BTreeMap<String, String>,
@@ -149,7 +149,8 @@ fn part(
     Ok(Some(expanded))
 }
 
-/// Makes the file for a container's last words; everybody in the container may write to it.
+/// Creates the file for a container's termination message; every user in the container may write to
+/// it.
 pub(crate) fn termination_log(dirs: &PodDirs, container: &str) -> Result<PathBuf, VolumeError> {
     let dir = dirs.container(container);
     make_dir(&dir, 0o750)?;
@@ -161,7 +162,7 @@ pub(crate) fn termination_log(dirs: &PodDirs, container: &str) -> Result<PathBuf
     Ok(path)
 }
 
-/// Keeps the file of the last instance, which may still be asked for.
+/// Removes old files except those of the last instances, which may still be read.
 fn remove_older(dir: &Path) {
     let mut files: Vec<_> = fs::read_dir(dir)
         .into_iter()

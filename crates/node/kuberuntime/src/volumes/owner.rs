@@ -1,4 +1,4 @@
-//! Whose a volume's files are (`fsGroup`).
+//! Group ownership of volumes (`fsGroup`).
 
 use std::ffi::CStr;
 use std::fs;
@@ -12,19 +12,19 @@ use rustix::io::Errno;
 
 use super::VolumeError;
 
-/// Whose files a volume's are: `fsGroup`, if the pod has one.
+/// Group ownership of a volume: `fsGroup`, if the pod has one.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ownership {
     /// The group.
     pub(super) group: Option<u32>,
-    /// The group may read, and not write.
+    /// The group may read but not write.
     pub(super) read_only: bool,
-    /// Leave a volume alone whose top is right already.
+    /// Skip a volume whose top directory is already correct.
     pub(super) on_mismatch_only: bool,
 }
 
 impl Ownership {
-    /// Gives all files beneath `dir` (and itself) to the group. Links are changed, not followed.
+    /// Gives `dir` and everything beneath it to the group. Links are changed, not followed.
     pub(super) fn apply(self, dir: &Path) -> Result<(), VolumeError> {
         let Some(group) = self.group else {
             return Ok(());
@@ -38,7 +38,7 @@ impl Ownership {
         self.all(dir, group).map_err(|errno| fail(errno.into()))
     }
 
-    /// Calls itself never: a pod says how deep its files are.
+    /// Iterates instead of recursing, because the pod controls the depth.
     fn all(self, dir: &Path, group: u32) -> Result<(), Errno> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let top = open(dir, flags, Mode::empty())?;

@@ -1,4 +1,4 @@
-//! The files of ConfigMaps, Secrets and the pod's own fields.
+//! The files of ConfigMap, Secret and downward API volumes.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
@@ -10,7 +10,7 @@ use orlop_kubelet_rules::pod::{
 
 use super::VolumeError;
 
-/// The mode of a volume's files that does not say another.
+/// The default mode of files in a volume.
 const MODE: u32 = 0o644;
 
 /// A file of a volume.
@@ -23,7 +23,7 @@ pub(super) struct File {
 /// The files of a volume by path.
 pub(super) type Payload = BTreeMap<String, File>;
 
-/// What the values of volumes come from.
+/// The sources of values for volumes.
 pub(super) struct Given<'a> {
     pub(super) pod: &'a Pod,
     pub(super) facts: &'a NodeFacts,
@@ -165,7 +165,8 @@ fn pick(
     Ok(payload)
 }
 
-/// A path of a file in a volume: relative, without a way out, not like the writer's own names.
+/// Checks a file's path in a volume: relative, without `..`, and distinct from the writer's own
+/// names.
 fn checked(volume: &str, path: &str) -> Result<String, VolumeError> {
     let parsed = Path::new(path);
     let plain = parsed

@@ -1,4 +1,4 @@
-//! Makes all volumes of a pod, and brings them up to date.
+//! Creates and updates all volumes of a pod.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,31 +11,31 @@ use super::owner::Ownership;
 use super::payload::{Given, Payload};
 use super::{PodDirs, VolumeError, atomic, empty_dir, host_path};
 
-/// Where a volume is.
+/// Where the files of a volume are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// On the node.
+    /// On the host.
     Path {
-        /// Where.
+        /// The path on the host.
         path: PathBuf,
-        /// Nobody may write to it.
+        /// Whether it is read-only.
         read_only: bool,
-        /// It is the node's own, not the pod's.
+        /// Whether it belongs to the node instead of the pod.
         of_node: bool,
     },
     /// In an image.
     Image {
         /// The image.
         reference: String,
-        /// When it is pulled.
+        /// When the image is pulled.
         policy: Option<PullPolicy>,
     },
 }
 
-/// The places of a pod's volumes by name.
+/// The locations of a pod's volumes by name.
 pub(crate) type Places = BTreeMap<String, Place>;
 
-/// The paths of the node that are looked at before a pod may have them.
+/// Lists the host paths whose type is checked before the pod may use them.
 pub(crate) fn checked_paths(pod: &Pod) -> Vec<PathBuf> {
     let named = pod
         .spec
@@ -48,7 +48,7 @@ pub(crate) fn checked_paths(pod: &Pod) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Where those of some volumes are that are the node's own.
+/// Returns the host paths of those volumes that belong to the node.
 pub(crate) fn paths_of_node<'a>(
     volumes: impl Iterator<Item = &'a str>,
     places: &Places,
@@ -64,14 +64,14 @@ pub(crate) fn paths_of_node<'a>(
     of_node.collect()
 }
 
-/// The paths of the node of which a container mounts a part, which has to be found there.
+/// Returns the host paths of which the container mounts a subPath, which must be resolved there.
 pub(crate) fn parts_of_node(container: &Container, places: &Places) -> Vec<PathBuf> {
     let mounts = container.volume_mounts.iter();
     let parts = mounts.filter(|it| !it.sub_path.is_empty() || !it.sub_path_expr.is_empty());
     paths_of_node(parts.map(|it| it.name.as_str()), places)
 }
 
-/// Makes a pod's volumes, or brings them up to date. Blocks.
+/// Creates a pod's volumes, or updates them. Blocks.
 pub(crate) fn prepare(
     dirs: &PodDirs,
     pod: &Pod,
@@ -151,7 +151,7 @@ fn one(dirs: &PodDirs, volume: &Volume, given: &Given<'_>) -> Result<Place, Volu
         );
         return Err(VolumeError::volume(name, why));
     }
-    // A volume that says nothing is an empty directory.
+    // A volume without a source is an `emptyDir`.
     let wanted = volume.empty_dir.clone().unwrap_or_default();
     let path = dirs.volume("empty-dir", name);
     let fresh = !path.exists();

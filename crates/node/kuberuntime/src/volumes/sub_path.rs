@@ -1,4 +1,4 @@
-//! Parts of volumes, opened without leaving the volume.
+//! Opens subPaths of volumes without leaving the volume.
 
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -11,9 +11,8 @@ use rustix::mount::{MountFlags, mount};
 use super::VolumeError;
 use super::dirs::make_dir;
 
-/// Opens a part of a volume without ever leaving the volume, whatever links a container puts in
-/// the way while we look, and binds what was opened to `point`. A part that is not there becomes
-/// a directory.
+/// Opens a subPath without leaving the volume, even if a container replaces parts with links
+/// meanwhile, and bind-mounts it to `point`. A missing subPath is created as a directory.
 pub(super) fn bind(volume: &Path, part: &str, point: &Path) -> Result<PathBuf, VolumeError> {
     let parts = plain_parts(part)?;
     let root = rustix::fs::open(volume, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
@@ -22,7 +21,7 @@ pub(super) fn bind(volume: &Path, part: &str, point: &Path) -> Result<PathBuf, V
         VolumeError::io("open the subPath in", &volume.join(part), source.into())
     })?;
     if is_mounted(point) {
-        // An older instance's: what is there now may be another file.
+        // The mount of an older instance may refer to another file.
         let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
     }
     let is_dir = statx(&opened, "", AtFlags::EMPTY_PATH, StatxFlags::TYPE)
@@ -57,7 +56,7 @@ pub(super) fn bind(volume: &Path, part: &str, point: &Path) -> Result<PathBuf, V
     Ok(point.to_owned())
 }
 
-/// The names that a subPath is made of.
+/// Splits a subPath into its components.
 fn plain_parts(part: &str) -> Result<Vec<&str>, VolumeError> {
     let path = Path::new(part);
     let plain = path
@@ -76,7 +75,7 @@ fn plain_parts(part: &str) -> Result<Vec<&str>, VolumeError> {
         .collect())
 }
 
-/// Links are followed as long as they stay in the volume.
+/// Opens or creates a subPath. Links are followed as long as they stay in the volume.
 fn open_or_make(root: &OwnedFd, parts: &[&str]) -> Result<OwnedFd, Errno> {
     let open = |from: &OwnedFd, path: &str| {
         openat2(
@@ -106,7 +105,7 @@ fn open_or_make(root: &OwnedFd, parts: &[&str]) -> Result<OwnedFd, Errno> {
         at = match open(root, &path) {
             Err(Errno::NOENT) => {
                 match mkdirat(&at, *name, Mode::from_raw_mode(0o755)) {
-                    // A link that leads nowhere: making what it names may lead outside.
+                    // A dangling link: creating its target could leave the volume.
                     Err(Errno::EXIST) => return Err(Errno::NOENT),
                     made => made?,
                 }

@@ -1,19 +1,19 @@
-//! How much the volumes of a pod hold.
+//! Disk usage of a pod's volumes.
 
 use orlop_kubelet_rules::pod::{Pod, Quantity};
 
 use super::PodDirs;
 use crate::measure::measure;
 
-/// How many files are counted at the most: a pod must not keep the node counting.
+/// The limit of files to count, so that a pod cannot occupy the node with counting.
 const MOST_FILES: usize = 1_000_000;
 
-/// Whether the pod has directories on disk that may hold so much only.
+/// Whether the pod has an `emptyDir` on disk with a size limit.
 pub(crate) fn has_limits(pod: &Pod) -> bool {
     limited(pod).next().is_some()
 }
 
-/// The first of those directories that holds more than it may, in a sentence. Blocks.
+/// Returns a message about the first of those volumes that exceeds its limit. Blocks.
 pub(crate) fn over_limit(dirs: &PodDirs, pod: &Pod) -> Option<String> {
     limited(pod).find_map(|(name, limit)| {
         let used = measure(&dirs.volume("empty-dir", name), MOST_FILES).bytes;
@@ -24,7 +24,7 @@ pub(crate) fn over_limit(dirs: &PodDirs, pod: &Pod) -> Option<String> {
     })
 }
 
-/// Those in memory are held by their own file system.
+/// Lists the limited volumes on disk; those in memory are limited by their tmpfs.
 fn limited(pod: &Pod) -> impl Iterator<Item = (&str, Quantity)> {
     pod.spec.volumes.iter().filter_map(|volume| {
         let dir = volume

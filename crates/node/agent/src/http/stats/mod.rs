@@ -1,4 +1,4 @@
-//! What pods and the node use: `/stats/summary` and `/metrics/resource`.
+//! Resource usage of pods and the node: `/stats/summary` and `/metrics/resource`.
 
 mod node;
 mod resource;

@@ -1,4 +1,4 @@
-//! What the node itself uses.
+//! Resource usage of the node.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::shared::{now, time};
 use crate::tasks;
 
-/// The processors' time that was not spent idle, of all together.
+/// Returns the CPU time that the node was not idle, over all CPUs.
 pub(super) fn node_cpu_nanos() -> Option<u64> {
     let text = orlop_fs::read_kernel_text("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;
@@ -16,7 +16,7 @@ pub(super) fn node_cpu_nanos() -> Option<u64> {
         .split_ascii_whitespace()
         .map_while(|it| it.parse().ok())
         .collect();
-    // user nice system idle iowait irq softirq steal; guests are in user already.
+    // user nice system idle iowait irq softirq steal; user includes guests.
     let busy: u64 = ticks.iter().take(8).sum::<u64>()
         - ticks.get(3).copied().unwrap_or_default()
         - ticks.get(4).copied().unwrap_or_default();
@@ -24,7 +24,7 @@ pub(super) fn node_cpu_nanos() -> Option<u64> {
     Some(busy.saturating_mul(1_000_000_000 / per_second))
 }
 
-/// When the kernel was started.
+/// Returns the boot time of the kernel.
 pub(super) fn boot_time() -> Option<i64> {
     let text = orlop_fs::read_kernel_text("/proc/stat").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("btime "))?;
@@ -36,7 +36,7 @@ pub(super) fn boot_time() -> Option<i64> {
     )
 }
 
-/// The file system of a path.
+/// Describes the file system of a path.
 pub(super) fn filesystem(path: &Path) -> Value {
     let Ok(found) = rustix::fs::statvfs(path) else {
         return Value::Null;
@@ -53,12 +53,12 @@ pub(super) fn filesystem(path: &Path) -> Value {
     })
 }
 
-/// Processes and threads.
+/// Describes the number of processes and threads, and its limit.
 pub(super) fn rlimit() -> Value {
     json!({"time": time(now()), "maxpid": tasks::most(), "curproc": tasks::count()})
 }
 
-/// Pages that the kernel had to find, and to read.
+/// Returns the numbers of page faults and major page faults.
 pub(super) fn page_faults() -> (Option<u64>, Option<u64>) {
     let text = orlop_fs::read_kernel_text("/proc/vmstat").unwrap_or_default();
     let field = |name: &str| {
@@ -68,7 +68,7 @@ pub(super) fn page_faults() -> (Option<u64>, Option<u64>) {
     (field("pgfault "), field("pgmajfault "))
 }
 
-/// What waited for a resource, where the kernel keeps count.
+/// Returns the pressure stall information of a resource, if the kernel has it.
 pub(super) fn pressure(what: &str) -> Option<Value> {
     parse_pressure(&orlop_fs::read_kernel_text(format!("/proc/pressure/{what}")).ok()?)
 }
@@ -92,7 +92,7 @@ fn parse_pressure(text: &str) -> Option<Value> {
     Some(all)
 }
 
-/// The node's network interfaces; the one with the default route stands for the node.
+/// Describes the network interfaces; the one with the default route represents the node.
 pub(super) fn network() -> Option<Value> {
     let text = orlop_fs::read_kernel_text("/proc/net/dev").ok()?;
     let interfaces = parse_interfaces(&text);

@@ -1,4 +1,4 @@
-//! `/metrics/resource`.
+//! `/metrics/resource`: CPU and memory usage as metrics.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::usage::{container_start, cpu, usage, value, working_set};
 use crate::meminfo::meminfo;
 use crate::shared::Shared;
 
-/// `/metrics/resource`.
+/// Builds the text of `/metrics/resource`.
 pub(crate) async fn resource_metrics(shared: &Shared) -> String {
     let usage = usage(shared).await;
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! `/stats/summary`.
+//! `/stats/summary`: resource usage as JSON.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,10 +17,10 @@ use crate::meminfo::meminfo;
 use crate::rates::Rates;
 use crate::shared::{Shared, now, time};
 
-/// What directories hold: bytes and files.
+/// The size of a directory tree: bytes and files.
 type Size = (u64, u64);
 
-/// What was read of the node's disks.
+/// Measurements of the node's disks and processes.
 #[derive(Default)]
 struct Disks {
     /// Volumes and logs, by pod.
@@ -30,21 +30,21 @@ struct Disks {
     node: Value,
     log: Value,
     memory: BTreeMap<String, u64>,
-    /// The node's own parts, under the kubelet's names for them.
+    /// The system containers, by the kubelet's names.
     system: Vec<(&'static str, Part)>,
 }
 
-/// What a summary is made with.
+/// The state for building a summary.
 struct Making<'m> {
     usage: &'m Usage,
     disks: &'m Disks,
-    /// The file system of containers' own layers.
+    /// The file system of the containers' writable layers.
     layers: Value,
     rates: &'m Rates,
     keys: BTreeSet<String>,
 }
 
-/// `/stats/summary`.
+/// Builds the answer of `/stats/summary`.
 pub(crate) async fn summary(shared: &Shared) -> Value {
     let usage = usage(shared).await;
     let image_fs = shared.manager().images().image_fs_info().await.ok();
@@ -112,7 +112,7 @@ async fn disks(shared: &Shared, usage: &Usage) -> Disks {
     blocking(work).await.unwrap_or_default()
 }
 
-/// This agent, the runtime, and the pods all together.
+/// Measures the system containers: this agent, the runtime, and all pods together.
 fn parts(manager: &Manager) -> Vec<(&'static str, Part)> {
     let boot = boot_time();
     let pods = manager.pods_usage().map(|usage| Part {
@@ -317,7 +317,7 @@ impl Making<'_> {
     }
 }
 
-/// A file system, of which something holds so many bytes and files.
+/// Describes a file system with the bytes and files that something uses on it.
 fn sized(filesystem: &Value, bytes: u64, files: Option<u64>) -> Value {
     let mut found = match filesystem {
         Value::Object(_) => filesystem.clone(),
@@ -382,7 +382,7 @@ fn psi_json(psi: &v1::PsiStats) -> Value {
     json!({"full": data(psi.full.as_ref()), "some": data(psi.some.as_ref())})
 }
 
-/// What is not known is not said.
+/// Removes unknown values.
 fn drop_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {

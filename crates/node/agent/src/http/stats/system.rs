@@ -1,4 +1,4 @@
-//! What the node's own parts use: this agent, the runtime, and the pods all together.
+//! Resource usage of the system containers: this agent, the runtime, and all pods together.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -6,23 +6,23 @@ use std::path::Path;
 use orlop_cri_api::Endpoint;
 use orlop_kuberuntime::manager::CgroupUsage;
 
-/// What one of them uses.
+/// The usage of a system container.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Part {
-    /// When it began, in nanoseconds since 1970.
+    /// Start time, in nanoseconds since 1970.
     pub(super) started: Option<i64>,
-    /// Nanoseconds of processors.
+    /// CPU time in nanoseconds.
     pub(super) cpu: Option<u64>,
     pub(super) memory: CgroupUsage,
 }
 
-/// This agent's process.
+/// Measures this agent's process.
 pub(super) fn own(boot: Option<i64>) -> Option<Part> {
     process(Path::new("/proc/self"), boot)
 }
 
-/// The process that listens where the runtime does. A socket that the service manager listens on
-/// for it says nothing of it.
+/// Measures the process that listens on the runtime's socket; `None` if the service manager listens
+/// for it (socket activation).
 pub(super) fn runtime(endpoint: &Endpoint, boot: Option<i64>) -> Option<Part> {
     let Endpoint::Unix(path) = endpoint else {
         return None;
@@ -44,9 +44,9 @@ fn process(dir: &Path, boot: Option<i64>) -> Option<Part> {
     )
 }
 
-/// Reads `stat` and `status` of proc(5).
+/// Parses `stat` and `status` of proc(5).
 fn parse(stat: &str, status: &str, boot: Option<i64>, ticks: u64) -> Option<Part> {
-    // Its name may have blanks and brackets of its own.
+    // The process name may contain blanks and parentheses.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
     let nanos = |n: u64| n.saturating_mul(1_000_000_000 / ticks.max(1));
@@ -57,7 +57,7 @@ fn parse(stat: &str, status: &str, boot: Option<i64>, ticks: u64) -> Option<Part
     };
     let resident = kilobytes("VmRSS:");
     Some(Part {
-        // starttime, after the state as the first.
+        // `starttime`, counted from the state field.
         started: boot.zip(number(19)).and_then(|(boot, at)| {
             let since = i64::try_from(nanos(at)).ok()?;
             boot.checked_add(since)
@@ -66,7 +66,7 @@ fn parse(stat: &str, status: &str, boot: Option<i64>, ticks: u64) -> Option<Part
         memory: CgroupUsage {
             cpu: None,
             usage: resident,
-            // Pages of files go when they must.
+            // The kernel can reclaim file pages.
             working_set: kilobytes("RssAnon:").or(resident),
             rss: kilobytes("RssAnon:"),
             page_faults: number(7),

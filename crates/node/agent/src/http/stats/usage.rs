@@ -1,4 +1,4 @@
-//! What the runtime and the cgroups know at one moment.
+//! A snapshot of the usage that the runtime reports.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use orlop_kuberuntime::manager::PodView;
 
 use crate::shared::Shared;
 
-/// All that is known at one moment.
+/// A snapshot of the usage that the runtime reports.
 pub(super) struct Usage {
     pub(super) pods: Vec<Arc<PodView>>,
     pub(super) sandboxes: BTreeMap<String, v1::PodSandboxStats>,
     pub(super) containers: BTreeMap<(String, String), v1::ContainerStats>,
-    /// What could not be asked.
+    /// Whether the container statistics could not be read.
     pub(super) failed: bool,
 }
 
 pub(super) async fn usage(shared: &Shared) -> Usage {
     let manager = shared.manager();
     let (sandboxes, containers) = tokio::join!(manager.pod_stats(), manager.container_stats());
-    // A runtime need not know of pods; one that knows of no containers is broken.
+    // Pod statistics are optional in a runtime; container statistics are not.
     let failed = containers.is_err();
     let errors = [sandboxes.as_ref().err(), containers.as_ref().err()];
     for error in errors.into_iter().flatten() {
@@ -50,7 +50,7 @@ impl Usage {
             .map(|((_, name), stats)| (name.as_str(), stats))
     }
 
-    /// What the whole pod has used of the processors, in seconds: its sandbox's, or else the sum.
+    /// Returns the CPU time of a pod in seconds: its sandbox's, or the sum of its containers.
     pub(super) fn pod_cpu(&self, uid: &str) -> Option<f64> {
         let sandbox = self.sandboxes.get(uid).and_then(|it| it.linux.as_ref());
         let own = sandbox
@@ -85,7 +85,7 @@ pub(super) fn working_set(stats: &v1::ContainerStats) -> Option<u64> {
     value(stats.memory.as_ref()?.working_set_bytes.as_ref())
 }
 
-/// When a container was last started, as the pod's status has it.
+/// Returns when a container last started, from the pod's status.
 pub(super) fn container_start<'p>(pod: &'p PodView, name: &str) -> Option<&'p str> {
     let lists = [
         "containerStatuses",

@@ -9,7 +9,7 @@ use super::super::place::Place;
 use super::pod::address;
 use super::{probe, security, volume};
 
-/// What part a container plays in its pod.
+/// The role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     Init,
@@ -18,7 +18,7 @@ enum Part {
     Ephemeral,
 }
 
-/// All containers of a pod.
+/// Checks all containers of a pod.
 pub(super) fn check_all(spec: &Place<'_>, volumes: &BTreeSet<&str>) {
     if spec.at("containers").items().is_empty() {
         spec.at("containers")
@@ -174,7 +174,7 @@ fn ports<'v>(spec: &Place<'v>, container: &Place<'v>, seen: &mut BTreeSet<(i64, 
         }
         number.within(1, 65535);
         let host = port.at("hostPort");
-        // Zero is none.
+        // Zero means unset.
         if host.number() != Some(0) {
             host.within(1, 65535);
         }
@@ -249,7 +249,7 @@ fn variable_name(text: &str) -> Result<(), &'static str> {
     }
 }
 
-/// A reference to a variable in a file that another container writes.
+/// Checks a reference to a variable in a file that another container writes.
 fn file_reference(spec: &Place<'_>, reference: &Place<'_>, volumes: &BTreeSet<&str>) {
     reference.at("key").must(variable_name);
     reference.at("path").must(|text| {
@@ -274,7 +274,7 @@ fn file_reference(spec: &Place<'_>, reference: &Place<'_>, volumes: &BTreeSet<&s
     }
 }
 
-/// A reference to a field of the pod, in the environment or in a file.
+/// Checks a reference to a pod field, in the environment or in a file.
 pub(super) fn field_reference(field: &Place<'_>, environment: bool) {
     let path = field.at("fieldPath");
     if path.text().is_empty() {
@@ -305,7 +305,7 @@ pub(super) fn field_reference(field: &Place<'_>, environment: bool) {
     }
 }
 
-/// A reference to a container's resources.
+/// Checks a reference to a container's resources.
 pub(super) fn resource_reference(reference: &Place<'_>) {
     let resource = reference.at("resource");
     let text = resource.text();
@@ -326,7 +326,7 @@ pub(super) fn resource_reference(reference: &Place<'_>) {
     }
 }
 
-/// Requests and limits.
+/// Checks requests and limits.
 pub(super) fn resources(resources: &Place<'_>) {
     let mut limits = BTreeMap::new();
     for (name, place) in resources.at("limits").entries() {
@@ -355,7 +355,7 @@ pub(super) fn resources(resources: &Place<'_>) {
     }
 }
 
-/// One amount of a resource.
+/// Checks an amount of a resource.
 pub(super) fn amount(name: &str, place: &Place<'_>) -> Option<Quantity> {
     let known = matches!(name, "cpu" | "memory" | "ephemeral-storage")
         || name

@@ -3,10 +3,10 @@
 use super::super::names;
 use super::super::place::Place;
 
-/// All annotations of an object together, in bytes.
+/// The size limit of all annotations of an object, in bytes.
 const MOST_ANNOTATIONS: usize = 256 << 10;
 
-/// Names, labels and annotations of a pod.
+/// Checks the names, labels and annotations of a pod.
 pub(super) fn check(metadata: &Place<'_>) {
     metadata.at("name").must(names::subdomain);
     metadata.at("namespace").must(names::label);
@@ -23,7 +23,7 @@ pub(super) fn check(metadata: &Place<'_>) {
     }
 }
 
-/// Labels and annotations.
+/// Checks labels and annotations.
 pub(super) fn keys(metadata: &Place<'_>) {
     for (key, place) in metadata.at("labels").entries() {
         if let Err(why) = names::qualified(key) {

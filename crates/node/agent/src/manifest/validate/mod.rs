@@ -1,4 +1,4 @@
-//! Whether a pod can be run at all, by the rules of the API server.
+//! Validation of objects, by the rules of the API server.
 
 mod container;
 mod meta;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::place::{Place, Verdict};
 
-/// What is wrong with a pod whose defaults are filled in.
+/// Validates a pod with its defaults set.
 pub(super) fn pod(pod: &Value) -> Verdict {
     let verdict = RefCell::default();
     let root = Place::root(pod, &verdict);
@@ -24,7 +24,7 @@ pub(super) fn pod(pod: &Value) -> Verdict {
     verdict.into_inner()
 }
 
-/// What is wrong with a ConfigMap, Secret or RuntimeClass.
+/// Validates a ConfigMap, Secret or RuntimeClass.
 pub(super) fn values(kind: &str, object: &Value) -> Verdict {
     let verdict = RefCell::default();
     values::check(kind, &Place::root(object, &verdict));

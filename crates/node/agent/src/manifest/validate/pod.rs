@@ -7,7 +7,7 @@ use super::super::names;
 use super::super::place::Place;
 use super::{container, security, tolerations, volume};
 
-/// A pod's specification.
+/// Checks a pod's specification.
 pub(super) fn check(spec: &Place<'_>) {
     let volumes = volume::check(&spec.at("volumes"));
     container::check_all(spec, &volumes);
@@ -66,7 +66,7 @@ fn dns(spec: &Place<'_>) {
             .at("nameservers")
             .wrong("must contain a server if dnsPolicy is None");
     }
-    // The limits of resolv.conf(5), as Kubernetes has them.
+    // The limits of resolv.conf(5), as in Kubernetes.
     if servers.len() > 3 {
         config
             .at("nameservers")
@@ -97,7 +97,7 @@ fn dns(spec: &Place<'_>) {
     }
 }
 
-/// An IP address.
+/// Checks an IP address.
 pub(super) fn address(place: &Place<'_>, required: bool) {
     if place.text().is_empty() {
         if required {
@@ -108,7 +108,7 @@ pub(super) fn address(place: &Place<'_>, required: bool) {
     }
 }
 
-/// What only a cluster gives a meaning to.
+/// Warns about fields that have an effect only in a cluster.
 fn without_cluster(spec: &Place<'_>) {
     let os = spec.at("os").at("name");
     os.one_of(&["linux", "windows"]);

@@ -3,7 +3,7 @@
 use super::super::names;
 use super::super::place::Place;
 
-/// A container's probes.
+/// Checks a container's probes.
 pub(super) fn probes(container: &Place<'_>) {
     for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
         let probe = container.at(name);
@@ -42,7 +42,7 @@ pub(super) fn probes(container: &Place<'_>) {
     }
 }
 
-/// A container's hooks.
+/// Checks a container's hooks.
 pub(super) fn lifecycle(container: &Place<'_>) {
     let lifecycle = container.at("lifecycle");
     for name in ["postStart", "preStop"] {
@@ -97,7 +97,7 @@ fn handler(handler: &Place<'_>, kinds: &[&str]) {
     }
 }
 
-/// A port by number or name.
+/// Checks a port given by number or name.
 fn port(port: &Place<'_>) {
     match port.number() {
         Some(_) => port.within(1, 65535),

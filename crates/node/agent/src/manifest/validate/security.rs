@@ -2,10 +2,10 @@
 
 use super::super::place::Place;
 
-/// The greatest user or group id.
+/// The largest user or group id.
 const MOST_ID: i64 = i32::MAX as i64;
 
-/// A pod's security settings, and how it shares the node's namespaces.
+/// Checks a pod's security settings and its use of host namespaces.
 pub(super) fn pod(spec: &Place<'_>) {
     let context = spec.at("securityContext");
     users(&context);
@@ -61,7 +61,7 @@ pub(super) fn pod(spec: &Place<'_>) {
     }
 }
 
-/// A container's security settings.
+/// Checks a container's security settings.
 pub(super) fn container(spec: &Place<'_>, container: &Place<'_>) {
     let context = container.at("securityContext");
     if !context.is_there() {

@@ -1,4 +1,4 @@
-//! A row for each rule: what is changed in a good pod, and the field that is named.
+//! One row for each rule: a change to a valid pod, and the field that the error names.
 
 use serde_json::json;
 

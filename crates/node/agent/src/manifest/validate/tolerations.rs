@@ -3,7 +3,7 @@
 use super::super::names;
 use super::super::place::Place;
 
-/// A list of them.
+/// Checks a list of tolerations.
 pub(super) fn check(list: &Place<'_>) {
     list.items().iter().for_each(one);
 }

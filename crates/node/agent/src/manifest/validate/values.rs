@@ -6,10 +6,10 @@ use super::super::names;
 use super::super::place::Place;
 use super::container;
 
-/// All values of one object together, in bytes.
+/// The size limit of all values of an object, in bytes.
 const MOST_DATA: usize = 1 << 20;
 
-/// A ConfigMap, Secret or RuntimeClass.
+/// Checks a ConfigMap, Secret or RuntimeClass.
 pub(super) fn check(kind: &str, object: &Place<'_>) {
     let metadata = object.at("metadata");
     metadata.at("name").must(names::subdomain);
@@ -31,7 +31,7 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
     }
     let mut seen = BTreeSet::new();
     let mut size = 0;
-    // What stringData says of a Secret's key wins over data, as on an API server.
+    // `stringData` overrides `data` of a Secret, as on an API server.
     for field in ["data", "binaryData"] {
         for (key, value) in object.at(field).entries() {
             if let Err(why) = names::data_key(key) {
@@ -49,7 +49,7 @@ pub(super) fn check(kind: &str, object: &Place<'_>) {
         }
         size += value.text().len();
     }
-    // Base64 takes four characters for three bytes.
+    // Base64 uses four characters for three bytes.
     if size > MOST_DATA * 4 / 3 {
         object.at("data").wrong(format!(
             "{size} bytes are more than the limit of {MOST_DATA}"

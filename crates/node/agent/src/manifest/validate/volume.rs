@@ -8,7 +8,7 @@ use super::super::names;
 use super::super::place::Place;
 use super::container::{field_reference, resource_reference};
 
-/// The volumes that a node can make by itself.
+/// The kinds of volumes that a standalone node supports.
 const OWN: [&str; 7] = [
     "hostPath",
     "emptyDir",
@@ -19,7 +19,7 @@ const OWN: [&str; 7] = [
     "image",
 ];
 
-/// A pod's volumes; answers their names.
+/// Checks a pod's volumes; returns their names.
 pub(super) fn check<'v>(volumes: &Place<'v>) -> BTreeSet<&'v str> {
     let mut seen = BTreeSet::new();
     for volume in volumes.items() {
@@ -162,7 +162,7 @@ fn mode(mode: &Place<'_>) {
     mode.within(0, 0o777);
 }
 
-/// A path within a volume.
+/// Checks a path within a volume.
 fn within(path: &Place<'_>) {
     path.must(|text| {
         if text.starts_with('/')
@@ -176,7 +176,7 @@ fn within(path: &Place<'_>) {
     });
 }
 
-/// A container's volume mounts.
+/// Checks a container's volume mounts.
 pub(super) fn mounts(container: &Place<'_>, volumes: &BTreeSet<&str>) {
     let mut seen = BTreeSet::new();
     for mount in container.at("volumeMounts").items() {
