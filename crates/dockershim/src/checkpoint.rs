@@ -1,15 +1,15 @@
-//! What is known about a sandbox without the engine: one file per sandbox, in the format of
-//! cri-dockerd, so that a node can move from it and back to it with its pods running.
+//! Checkpoint of a pod sandbox: one file per sandbox in the format of cri-dockerd, so that a node can switch between
+//! the two with its pods running.
 //!
-//! The file outlives a container that is removed behind our back. That is what it is for: the
-//! pod's network can still be undone, and the kubelet still hears of the sandbox and asks for it.
+//! The file outlives a container that somebody else removes from the engine. The pod's network can then still be
+//! undone, and the kubelet still sees the sandbox and removes it.
 
 use std::fmt::Write as _;
 
 use orlop_cri_api::v1::{NamespaceMode, PodSandboxConfig, Protocol};
 use serde::{Deserialize, Serialize};
 
-/// One sandbox, as its file has it.
+/// The content of one checkpoint file.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Checkpoint {
     version: String,
@@ -17,24 +17,24 @@ pub(crate) struct Checkpoint {
     pub(crate) name: String,
     /// The pod's namespace.
     pub(crate) namespace: String,
-    /// What its network needs.
+    /// The data that teardown of the sandbox's network needs.
     #[serde(default)]
     pub(crate) data: Data,
     checksum: u64,
 }
 
-/// What a sandbox's network needs.
+/// The data that teardown of a sandbox's network needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Data {
-    /// Ports of the host.
+    /// The host ports of the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) port_mappings: Option<Vec<Port>>,
-    /// Whether the pod is in the host's network.
+    /// Whether the pod uses the host's network.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) host_network: bool,
 }
 
-/// A port of the host that leads to a pod.
+/// A host port that is forwarded to a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Port {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +50,7 @@ pub(crate) struct Port {
 const VERSION: &str = "v1";
 
 impl Checkpoint {
-    /// What is to be remembered of a sandbox.
+    /// Builds the checkpoint of a sandbox from its CRI configuration.
     pub(crate) fn of(config: &PodSandboxConfig) -> Self {
         let metadata = config.metadata.clone().unwrap_or_default();
         let namespaces = config
@@ -82,7 +82,7 @@ impl Checkpoint {
         }
     }
 
-    /// The content of a file; one that is damaged is an error.
+    /// Parses the content of a checkpoint file; a damaged file is an error.
     pub(crate) fn read(text: &[u8]) -> Result<Self, String> {
         let read: Self = serde_json::from_slice(text).map_err(|error| error.to_string())?;
         if read.checksum != read.data.checksum() {
@@ -101,8 +101,8 @@ fn protocol(protocol: Protocol) -> &'static str {
 }
 
 impl Data {
-    /// FNV-1a over the data as cri-dockerd's printer spells it out, types included. The text is
-    /// part of the format: files with another checksum are thrown away there.
+    /// Computes FNV-1a over the data as cri-dockerd's printer spells it out, types included. The text is part of the
+    /// format: cri-dockerd discards files with another checksum.
     fn checksum(&self) -> u64 {
         let mut text = String::from("(core.CheckpointData){PortMappings:([]*config.PortMapping)");
         match &self.port_mappings {
@@ -146,7 +146,7 @@ fn fnv1a(bytes: &[u8]) -> u32 {
     })
 }
 
-/// Whether a text may be the id of a container: it becomes part of paths.
+/// Whether a text is a valid container id. The id becomes part of paths.
 pub(crate) fn is_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.starts_with(|c: char| c.is_ascii_alphanumeric())

@@ -1,4 +1,4 @@
-//! The directory of sandbox checkpoints. Whoever asks waits for the disk; nobody else does.
+//! The directory of sandbox checkpoints. Its file operations run outside the async reactor.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,18 +15,18 @@ pub(crate) struct Checkpoints {
     dir: Arc<Path>,
 }
 
-/// A larger file is no checkpoint.
+/// The maximum size of a checkpoint file.
 const LARGEST: u64 = 1 << 20;
 
 impl Checkpoints {
-    /// The checkpoints below cri-dockerd's root directory. Blocks.
+    /// Opens the checkpoint directory below cri-dockerd's root directory. Blocks.
     pub(crate) fn open(root: &Path) -> io::Result<Self> {
         let dir = root.join("sandbox");
         std::fs::create_dir_all(&dir)?;
         Ok(Self { dir: dir.into() })
     }
 
-    /// Writes one whole or not at all.
+    /// Writes a checkpoint atomically.
     pub(crate) async fn write(&self, id: &str, checkpoint: &Checkpoint) -> Result<()> {
         let doing = format!("writing the checkpoint of pod sandbox {id}");
         let (id, checkpoint) = (id.to_owned(), checkpoint.clone());
@@ -34,7 +34,7 @@ impl Checkpoints {
             .await
     }
 
-    /// Reads one, if it is there and can be used.
+    /// Reads a checkpoint if it exists and is usable.
     pub(crate) async fn read(&self, id: &str) -> Option<Checkpoint> {
         let doing = format!("reading the checkpoint of pod sandbox {id}");
         let wanted = id.to_owned();
@@ -48,21 +48,21 @@ impl Checkpoints {
             .flatten()
     }
 
-    /// Forgets one, if it is there.
+    /// Removes a checkpoint if it exists.
     pub(crate) async fn remove(&self, id: &str) -> Result<()> {
         let doing = format!("removing the checkpoint of pod sandbox {id}");
         let id = id.to_owned();
         self.blocking(doing, move |dir| remove(dir, &id)).await
     }
 
-    /// The sandboxes that have one.
+    /// Lists the ids of the sandboxes that have a checkpoint.
     pub(crate) async fn ids(&self) -> Result<Vec<String>> {
         self.blocking("listing the checkpoints".to_owned(), ids)
             .await
     }
 
-    /// Those of these sandboxes that still have one. One that cannot be used tells nothing, and
-    /// would be read at every list: it is removed.
+    /// Reads the checkpoints that still exist of these sandboxes. An unusable checkpoint is removed, because every
+    /// list would read it again.
     pub(crate) async fn read_all(&self, wanted: Vec<String>) -> Result<Vec<(String, Checkpoint)>> {
         if wanted.is_empty() {
             return Ok(Vec::new());
@@ -101,7 +101,7 @@ fn write(dir: &Path, id: &str, checkpoint: &Checkpoint) -> io::Result<()> {
     orlop_fs::write_file(&path, 0o666, Outlives::PowerCut, &bytes)
 }
 
-/// `None` if there is none; one that is damaged is an error.
+/// Reads a checkpoint; `None` if it does not exist. A damaged file is an error.
 fn read(dir: &Path, id: &str) -> io::Result<Option<Checkpoint>> {
     let path = path(dir, id)?;
     let text = match orlop_fs::read_file(&path, LARGEST) {
@@ -183,7 +183,7 @@ mod tests {
     async fn nothing_is_left_of_what_could_not_be_written() {
         let dir = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::open(dir.path()).unwrap();
-        // A directory of that name is in the way.
+        // A directory of that name blocks the file.
         std::fs::create_dir(dir.path().join("sandbox/abc")).unwrap();
         let checkpoint = Checkpoint::of(&orlop_cri_api::v1::PodSandboxConfig::default());
         let error = checkpoints.write("abc", &checkpoint).await.unwrap_err();

@@ -1,10 +1,10 @@
-//! Points in time, as the CRI and the engine write them.
+//! Conversion of the timestamps of the CRI and the engine.
 
 use jiff::Timestamp;
 
 pub(crate) use orlop_cri_server::clock::now;
 
-/// The engine's RFC 3339 as nanoseconds since the epoch; 0 for its "never" (the year 1).
+/// Parses an RFC 3339 timestamp of the engine to nanoseconds since the epoch; the engine's "never" (the year 1) is 0.
 pub(crate) fn parse(text: &str) -> i64 {
     text.parse::<Timestamp>().map_or(0, nanos).max(0)
 }
@@ -13,7 +13,7 @@ fn nanos(time: Timestamp) -> i64 {
     i64::try_from(time.as_nanosecond()).unwrap_or(0)
 }
 
-/// Seconds, a dot, nanoseconds: how the engine wants the beginning of a stream.
+/// Formats a time as the engine's `since` parameter: seconds, a dot, nanoseconds.
 pub(crate) fn since(nanos: i64) -> String {
     format!("{}.{:09}", nanos / 1_000_000_000, nanos % 1_000_000_000)
 }

@@ -1,4 +1,4 @@
-//! What the service must be told. The binary fills this from its configuration file.
+//! Settings of the service. The binary fills this from its configuration file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -9,85 +9,85 @@ pub use orlop_cri_server::sessions::Streaming;
 pub use orlop_image_store::{Config as Images, PolicyFiles, RegistriesFile};
 pub use orlop_network::{Config as Network, DefaultNetwork, InProcess, IpPreference};
 
-/// Everything that decides how the service runs.
+/// The settings of the service.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The engine's unix socket.
+    /// The path of the engine's unix socket.
     pub endpoint: PathBuf,
-    /// Where cri-dockerd keeps its files: sandbox checkpoints are below it.
+    /// The root directory of cri-dockerd; sandbox checkpoints are below it.
     pub root: PathBuf,
-    /// The image of the sandboxes' process; `None` takes the built-in one.
+    /// The image of the pause process; `None` uses the built-in one.
     pub pause_image: Option<String>,
-    /// Which images may be used, and how registries are asked about that; evidence is kept in its root. `None`: any
-    /// image may be.
+    /// The signature policies of images and how to query registries for signatures; evidence is stored in its root.
+    /// `None` allows any image.
     pub policies: Option<Images>,
     /// Files with the node's own registry credentials.
     pub credential_files: Vec<PathBuf>,
-    /// A pull that brings nothing for so long is ended.
+    /// A pull without progress for this long is aborted.
     pub pull_progress_deadline: Duration,
-    /// How long a call of the engine may take.
+    /// Timeout of a call to the engine.
     pub request_timeout: Duration,
-    /// The cgroup that the engine and this daemon are put into.
+    /// The cgroup for the engine and this daemon.
     pub runtime_cgroup: Option<String>,
-    /// What the engine's cgroup driver must be; `None` takes what it is.
+    /// The required cgroup driver of the engine; `None` accepts the engine's.
     pub cgroup_driver: Option<CgroupDriver>,
-    /// Who makes the pods' networks.
+    /// The network plugin that sets up the pods' networks.
     pub plugin: NetworkPlugin,
-    /// How pods reach themselves through their own service, where we have the say.
+    /// How a pod reaches itself through its own service, if the network is not set up by CNI.
     pub hairpin: Hairpin,
     /// Whether a pod has addresses of both families.
     pub dual_stack: bool,
-    /// The networks of [`NetworkPlugin::Cni`].
+    /// The CNI configuration, for [`NetworkPlugin::Cni`].
     pub network: Network,
-    /// Where exec, attach and port-forward sessions are served.
+    /// Settings of the server for exec, attach and port-forward sessions.
     pub streaming: Streaming,
-    /// Limits and defaults for containers.
+    /// Limits and defaults of containers.
     pub containers: Containers,
-    /// How long events are kept for listeners that come back; zero: not at all.
+    /// How long events are kept for subscribers that reconnect; zero keeps none.
     pub event_backlog: Duration,
-    /// The file that says who listens to them, for the next run.
+    /// The file that records the event subscribers for the next run.
     pub listeners: PathBuf,
 }
 
-/// Who makes the pods' networks.
+/// The network plugin that sets up the pods' networks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkPlugin {
-    /// CNI, as everywhere.
+    /// CNI plugins.
     Cni,
-    /// Nobody: pods have a loopback interface.
+    /// No network: pods have only a loopback interface.
     None,
-    /// The engine, on its own bridge.
+    /// The engine's own bridge network.
     Bridge,
 }
 
-/// How a pod's packets to itself come back to it.
+/// How the bridge returns a packet that a pod sends to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hairpin {
-    /// The bridge takes all packets.
+    /// The bridge is in promiscuous mode.
     PromiscuousBridge,
-    /// The pod's port of the bridge sends back what came from it.
+    /// The pod's bridge port has hairpin mode on.
     HairpinVeth,
-    /// They do not.
+    /// The bridge does not return such packets.
     None,
 }
 
-/// Limits and defaults for containers.
+/// Limits and defaults of containers.
 #[derive(Debug, Clone)]
 pub struct Containers {
     /// Bytes at which a log line is split.
     pub max_log_line: usize,
-    /// Bytes of output that ExecSync returns of each stream.
+    /// Bytes that ExecSync returns of each output stream.
     pub exec_output_limit: usize,
-    /// Bytes that the outputs of all commands may take together.
+    /// Limit in bytes of the buffered output of all ExecSync commands together.
     pub exec_output_memory: usize,
-    /// Bytes that an answer may have.
+    /// Maximum size of a response in bytes.
     pub message_limit: usize,
-    /// Processes and threads per container.
+    /// Maximum number of processes and threads per container.
     pub pids_limit: Option<i64>,
     /// Limits of setrlimit(2): name, soft, hard.
     pub ulimits: Vec<(String, i64, i64)>,
-    /// Kernel settings of every pod with a network namespace of its own.
+    /// Sysctls of every pod that has a network namespace of its own.
     pub sysctls: BTreeMap<String, String>,
-    /// Whether the default seccomp profile serves where none is asked for.
+    /// Whether the default seccomp profile applies if a container requests none.
     pub seccomp_when_unset: bool,
 }

@@ -1,14 +1,13 @@
-//! Making a container whose name is taken.
+//! Container creation when the name is taken.
 //!
-//! A name is taken by what an earlier try left, as a rule: it is removed, and the kubelet tries
-//! again. Now and then the engine holds a name for a container that it does not have; then
-//! another name serves.
+//! Usually the name belongs to what an earlier attempt left: that container is removed, and the kubelet retries.
+//! Occasionally the engine reserves a name for a container that it does not have; a randomised name is used then.
 
 use crate::docker::types::{CreateBody, Created};
 use crate::docker::{Docker, DockerError, Force};
 use crate::names;
 
-/// Makes a container.
+/// Creates a container.
 pub(crate) async fn create(
     docker: &Docker,
     name: &str,
@@ -26,7 +25,7 @@ pub(crate) async fn create(
         holder,
         "the container name is in use; removing the other container"
     );
-    // Not by force: what runs is in use.
+    // Without force: a running container is in use.
     match docker.remove_container(&holder, Force::No).await {
         Ok(()) => Err(error),
         Err(gone) if gone.is_not_found() => {
@@ -40,7 +39,7 @@ pub(crate) async fn create(
     }
 }
 
-/// Who has the name, by the engine's words: `Conflict. The container name "/NAME" is already in
+/// Extracts the id of the name's owner from the engine's message: `Conflict. The container name "/NAME" is already in
 /// use by container "ID". You have to …`.
 fn holder(error: &DockerError) -> Option<String> {
     if !error.is_conflict() {

@@ -1,4 +1,4 @@
-//! The node's own registry credentials, in files of the format of Docker's `config.json`.
+//! Registry credentials of the node, in files of the format of Docker's `config.json`.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use orlop_cri_api::v1::AuthConfig;
 
 use crate::docker::RegistryAuth;
 
-/// What the node knows about the registry of a repository. Files are read at each pull.
+/// Looks up the node's credentials for the registry of a repository. Reads the files at each pull.
 pub(crate) async fn of_node(files: &[PathBuf], repository: &str) -> Option<RegistryAuth> {
     of_files(files, repository, &Helpers::default()).await
 }
@@ -58,7 +58,7 @@ impl From<Found> for RegistryAuth {
     }
 }
 
-/// What a request brought, in the engine's spelling. `None` if it brought nothing.
+/// Converts the credentials of a request to the engine's format; `None` if there are none.
 pub(crate) fn of_request(auth: AuthConfig) -> Option<RegistryAuth> {
     let (username, password) = if auth.username.is_empty() {
         decoded(&auth.auth).unwrap_or_default()

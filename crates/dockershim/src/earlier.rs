@@ -1,8 +1,8 @@
-//! What happened before this run, as far as the engine has it on record: kept for who asks, and told to those
-//! who listened to an earlier run.
+//! Events from before this run, reconstructed from the engine's records. They go into the event history and to the
+//! subscribers of an earlier run.
 //!
-//! It is found out beside what happens now, pod by pod: an engine that hangs over one container keeps nobody
-//! from hearing of the others.
+//! This happens in parallel to current events, pod by pod: if the engine hangs on one container, the events of the
+//! others are not delayed.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::listed::{Stage, attributes};
 use crate::retry::{PATIENCE, persist};
 use crate::{clock, labels};
 
-/// Pods that the engine is asked about at a time.
+/// Number of pods inspected in parallel.
 const SIDE_BY_SIDE: usize = 8;
 
-/// Tells all that there is to tell of what was there at the first look.
+/// Publishes the past events of the containers in the first list.
 pub(crate) async fn tell(docker: &Docker, events: &Events, listed: &[ContainerSummary]) {
     let mut pods: BTreeMap<&str, Vec<ContainerSummary>> = BTreeMap::new();
     for one in listed {
@@ -59,10 +59,10 @@ async fn tell_of_pod(docker: &Docker, events: &Events, members: &[ContainerSumma
     events.tell_earlier(&happened).await;
 }
 
-/// A container, as the engine tells of it within some time; `None` if it does not.
+/// Inspects a container with a timeout; `None` if the engine does not answer.
 pub(crate) async fn inspected(docker: &Docker, id: &str, patience: Duration) -> Option<Container> {
     let asked = persist(patience, || docker.container(id), |error| Some(error)).await;
-    // One that is removed meanwhile is told of as such.
+    // If the container was removed meanwhile, its own event reports that.
     asked
         .inspect_err(|problem| {
             tracing::debug!(container = id, problem, "cannot inspect the container");
@@ -70,7 +70,7 @@ pub(crate) async fn inspected(docker: &Docker, id: &str, patience: Duration) -> 
         .ok()
 }
 
-/// What the engine has on record of a container's life: what, when, and what there is to be said of it.
+/// Returns the events of a container's life that the engine has on record.
 fn life_of(
     listed: &ContainerSummary,
     found: &Container,

@@ -1,4 +1,4 @@
-//! The program of the built-in pause image, put together here: a static ELF file of one page.
+//! The program of the built-in pause image, assembled here: a static ELF file of one page.
 //!
 //! ```text
 //! block SIGCHLD, SIGTERM, SIGINT          rt_sigprocmask(SIG_BLOCK, &set, NULL, 8)
@@ -12,20 +12,19 @@
 //! set: the three signals, as a 64-bit mask
 //! ```
 //!
-//! The kernel keeps signals from the first process of a PID namespace unless they are handled;
-//! blocked ones it keeps for it, so that no handler is needed.
+//! The kernel discards signals to the first process of a PID namespace unless they are handled. It keeps blocked
+//! signals pending, so the program needs no handler.
 
 /// `SIGCHLD`, `SIGTERM` and `SIGINT`: signal n is bit n-1 (signal(7)).
 const SIGNALS: u64 = 1 << (17 - 1) | 1 << (15 - 1) | 1 << (2 - 1);
 
-/// Where the program is put; the usual place of static programs on both architectures.
+/// The load address; the usual one of static programs on both architectures.
 const ADDRESS: u64 = 0x0040_0000;
 /// `sizeof(Elf64_Ehdr)` and `sizeof(Elf64_Phdr)`; the code follows them.
 const EHDR: u16 = 64;
 const PHDR: u16 = 56;
 
-/// The program for an architecture named as the kernel does (`uname -m`), and the name that
-/// images have for it.
+/// Returns the program for an architecture named as in `uname -m`, and the architecture's name in images.
 pub(crate) fn program(architecture: &str) -> Option<(Vec<u8>, &'static str)> {
     // `e_machine` of elf(5).
     const EM_X86_64: u16 = 62;
@@ -37,7 +36,7 @@ pub(crate) fn program(architecture: &str) -> Option<(Vec<u8>, &'static str)> {
     }
 }
 
-/// The headers of elf(5) around the code: one segment, readable and executable.
+/// Writes the headers of elf(5) around the code: one segment, readable and executable.
 fn file(machine: u16, code: &[u8]) -> Vec<u8> {
     let headers = u64::from(EHDR + PHDR);
     let size = headers + code.len() as u64;
@@ -74,7 +73,7 @@ fn file(machine: u16, code: &[u8]) -> Vec<u8> {
 
 fn x86_64() -> Vec<u8> {
     let mut code = Vec::new();
-    // The places that are jumped to, found while the code is laid down.
+    // The jump targets, found while the code is emitted.
     let set_of_first = lay(
         &mut code,
         &[
@@ -148,13 +147,13 @@ fn x86_64() -> Vec<u8> {
         (more, reap),
         (again, next),
     ] {
-        // Both are within some hundred bytes of each other.
+        // Both targets are within a few hundred bytes.
         code[at - 1] = (target as i64 - at as i64) as i8 as u8;
     }
     code
 }
 
-/// Lays bytes down and says where they end: offsets are counted from there.
+/// Appends bytes and returns the end offset, from which jumps are counted.
 fn lay(code: &mut Vec<u8>, bytes: &[u8]) -> usize {
     code.extend(bytes);
     code.len()
@@ -224,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// The program of this machine's architecture, started.
+    /// Starts the program of this machine's architecture.
     fn started(dir: &std::path::Path) -> Child {
         let (program, _) = program(std::env::consts::ARCH).unwrap();
         let path = dir.join("pause");
@@ -260,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Waits until the process has come as far as to wait: it is in `rt_sigtimedwait`.
+    /// Waits until the process is in `rt_sigtimedwait`.
     fn waits(pid: u32) {
         let deadline = Instant::now() + Duration::from_secs(10);
         let call = if cfg!(target_arch = "x86_64") {
@@ -278,7 +277,7 @@ mod tests {
         panic!("it never waited for signals");
     }
 
-    /// Ends the process also when the test fails.
+    /// Guard that kills the process, also if the test fails.
     struct Ending(Child);
 
     impl Drop for Ending {

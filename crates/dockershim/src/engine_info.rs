@@ -1,4 +1,4 @@
-//! What the engine says about itself, remembered for a while.
+//! Cache of the engine's `/info` response.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,22 +11,22 @@ use crate::docker::Docker;
 use crate::docker::types::Info;
 use crate::error::{Error, Result, chain};
 
-/// The engine counts all its containers for an answer.
+/// How long a response is fresh. The engine counts all its containers for each one.
 const SERVES: Duration = Duration::from_mins(1);
 
-/// What the engine says about itself. Cheap to clone; all clones are one.
+/// Cache of the engine's `/info` response. Cheap to clone; all clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct EngineInfo {
     docker: Arc<Docker>,
     tasks: TaskTracker,
-    /// The driver that is configured, if one is.
+    /// The configured cgroup driver, if any.
     wanted: Option<Driver>,
     last: Arc<Mutex<Option<Answer>>>,
 }
 
 #[derive(Debug)]
 struct Answer {
-    /// When it was asked for anew.
+    /// When the last refresh started.
     at: Instant,
     info: Arc<Info>,
 }
@@ -41,13 +41,13 @@ impl EngineInfo {
         }
     }
 
-    /// Forgets it: there may be another engine now.
+    /// Clears the cache, because another engine may be running.
     pub(crate) fn forget(&self) {
         *self.last.lock() = None;
     }
 
-    /// What the engine says about itself. What it said a while ago serves once more, while it is
-    /// asked anew: it runs programs and counts containers for its answer.
+    /// Returns the engine's `/info` response. A stale response is returned once more during the refresh, because the
+    /// engine runs programs and counts containers for it.
     pub(crate) async fn get(&self) -> Result<Arc<Info>> {
         if let Some(last) = &mut *self.last.lock() {
             if last.at.elapsed() >= SERVES {
@@ -76,7 +76,7 @@ impl EngineInfo {
         Ok(info)
     }
 
-    /// Who makes the cgroups, which the kubelet must follow.
+    /// Returns the cgroup driver, which the kubelet must use too.
     pub(crate) async fn cgroup_driver(&self) -> Result<Driver> {
         let info = self.get().await?;
         let driver = match info.cgroup_driver.as_str() {

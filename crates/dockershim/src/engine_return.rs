@@ -2,18 +2,18 @@
 
 use tokio::sync::watch;
 
-/// How often the engine has come back. Cheap to clone; all clones are one.
+/// Counts how often the engine has come back. Cheap to clone; all clones share the count.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EngineReturn(watch::Sender<u64>);
 
 impl EngineReturn {
-    /// Waits until the engine is there again after it was away.
+    /// Waits until the engine is reachable again after an outage.
     pub(crate) async fn wait(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.0.subscribe().changed().await;
     }
 
-    /// Tells those who wait.
+    /// Wakes the waiting tasks.
     pub(crate) fn tell(&self) {
         self.0.send_modify(|count| *count += 1);
     }

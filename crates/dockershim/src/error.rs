@@ -1,4 +1,4 @@
-//! What can go wrong.
+//! Errors of the crate.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use tonic::Code;
 
 use crate::docker::DockerError;
 
-/// Errors are shared, because several callers may have waited for one operation.
+/// A result with a shared error: several callers may wait for one operation.
 pub type Result<T, E = Arc<Error>> = std::result::Result<T, E>;
 
 orlop_cri_server::backend_error! {
-    /// The engine refused or is away.
+    /// The engine rejected the call or is not reachable.
     #[error("{doing}")]
     Engine {
-        /// What was being done to what.
+        /// The operation and its object.
         doing: String,
-        /// The engine's answer.
+        /// The engine's error.
         #[source]
         source: EngineError,
     },
@@ -26,27 +26,27 @@ orlop_cri_server::backend_error! {
     Pull {
         /// The image.
         image: String,
-        /// The engine's words.
+        /// The engine's message.
         problem: String,
     },
-    /// An image may not be used, or what is known of it could not be had.
+    /// An image is not allowed, or its policy data is not available.
     #[error("{doing}")]
     Image {
-        /// What was being done to which image.
+        /// The operation and the image.
         doing: String,
-        /// The library's answer.
+        /// The error of the image store.
         #[source]
         source: orlop_image_store::Error,
     },
-    /// Several things went wrong on the way to the end of one.
+    /// Several steps of a cleanup failed.
     #[error("{}", all.iter().map(|error| chain(&**error)).collect::<Vec<_>>().join("; "))]
     Several {
-        /// Each of them.
+        /// The error of each step.
         all: Vec<Arc<Error>>,
     },
 }
 
-/// What the engine answered, or that it did not.
+/// An error of a call to the engine.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct EngineError(#[from] DockerError);
@@ -58,7 +58,7 @@ impl EngineError {
 }
 
 impl Error {
-    /// For `map_err` on calls of the engine: says what was being done.
+    /// Returns a function for `map_err` that adds the operation to an engine error.
     pub(crate) fn engine(doing: impl Into<String>) -> impl FnOnce(DockerError) -> Self {
         let doing = doing.into();
         move |source| Self::Engine {
@@ -67,13 +67,13 @@ impl Error {
         }
     }
 
-    /// The same for what is found out of images.
+    /// Returns a function for `map_err` that adds the operation to an image store error.
     pub(crate) fn image(doing: impl Into<String>) -> impl FnOnce(orlop_image_store::Error) -> Self {
         let doing = doing.into();
         move |source| Self::Image { doing, source }
     }
 
-    /// The engine's own error, if it is one.
+    /// Returns the engine's error, if this is one.
     pub(crate) fn of_engine(&self) -> Option<&DockerError> {
         match self {
             Self::Engine { source, .. } => Some(source.inner()),
@@ -81,12 +81,12 @@ impl Error {
         }
     }
 
-    /// Whether the engine does not answer, as opposed to saying no.
+    /// Whether the engine does not respond, as opposed to rejecting the call.
     pub(crate) fn is_absence(&self) -> bool {
         self.of_engine().is_some_and(DockerError::is_absence)
     }
 
-    /// Whether the engine says that there is no such thing.
+    /// Whether the engine reports that the object does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {
             Self::NotFound { .. } => true,
@@ -96,7 +96,7 @@ impl Error {
     }
 }
 
-/// All went well, or everything that did not.
+/// Combines errors into one result; no errors is a success.
 pub(crate) fn gathered(mut errors: Vec<Arc<Error>>) -> Result<()> {
     match errors.len() {
         0 => Ok(()),
@@ -143,7 +143,7 @@ fn engine_code(error: &DockerError) -> Code {
     }
 }
 
-/// The engine hands on what registries said, as text.
+/// Whether a message says that the registry is unreachable. The engine forwards registry errors as text.
 fn registry_is_away(problem: &str) -> bool {
     [
         "received unexpected HTTP status: 502",

@@ -1,29 +1,30 @@
-//! The engine's events out of the pieces of its stream: one on each line.
+//! Parser of the engine's event stream: one JSON event per line.
 
 use crate::docker::types::Event;
 
-/// An event longer than this is passed over. The labels of its container are in it, and so those of an image.
+/// The maximum length of an event; longer ones are skipped. An event contains the labels of its container, including
+/// those of its image.
 const LONGEST: usize = 1 << 20;
 
-/// A stream of events, as far as it has come.
+/// The state of the event parser.
 #[derive(Debug, Default)]
 pub(crate) struct EventLines {
-    /// A line that has not come to its end.
+    /// The incomplete last line.
     rest: Vec<u8>,
-    /// The line has been too long already.
+    /// Whether the current line has exceeded the limit.
     too_long: bool,
 }
 
-/// What there was in a piece.
+/// The events in one chunk.
 #[derive(Debug, Default)]
 pub(crate) struct Heard {
     pub(crate) events: Vec<Event>,
-    /// There was one more at least, which cannot be read.
+    /// Whether at least one event could not be parsed.
     pub(crate) missed: bool,
 }
 
 impl EventLines {
-    /// Takes the next piece in.
+    /// Parses the next chunk.
     pub(crate) fn read(&mut self, piece: &[u8]) -> Heard {
         let mut heard = Heard::default();
         for part in piece.split_inclusive(|byte| *byte == b'\n') {

@@ -1,4 +1,4 @@
-//! What happened to pods and containers, for everybody who listens.
+//! Pod and container events for all subscribers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::network::PodNetwork;
 use crate::retry::{PATIENCE, persist};
 use crate::{find, labels, names, view};
 
-/// The subscribers of `GetContainerEvents`, and what they are told from.
+/// The subscribers of `GetContainerEvents` and the data that events are built from.
 #[derive(Debug)]
 pub(crate) struct Events {
     pub(crate) subscribers: Subscribers,
@@ -26,22 +26,22 @@ pub(crate) struct Events {
     network: Arc<PodNetwork>,
 }
 
-/// Whether the subscribers were told of something.
+/// Whether an event was delivered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// They were, or there are none.
+    /// The event was delivered, or there are no subscribers.
     Yes,
-    /// The engine is away, and nobody knows what has become of the pod.
+    /// The engine is unreachable, so the pod's status is unknown.
     No,
 }
 
-/// Something that happened.
+/// A pod or container event.
 pub(crate) struct Happened<'a> {
     pub(crate) what: ContainerEventType,
-    /// In nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     pub(crate) at: i64,
     pub(crate) whom: &'a Actor,
-    /// The attributes of its sandbox, if it is none itself and that is known.
+    /// The attributes of the container's sandbox, if known.
     pub(crate) sandbox: Option<&'a BTreeMap<String, String>>,
 }
 
@@ -55,8 +55,8 @@ impl Events {
         }
     }
 
-    /// Keeps what happened for those who ask, and tells the subscribers of it, with the pod as it is now. Without
-    /// it a kubelet does not heed the word.
+    /// Adds an event to the history and sends it to the subscribers with the pod's current status. A kubelet ignores
+    /// events without that status.
     pub(crate) async fn tell(&self, happened: &Happened<'_>) -> Told {
         let subscribers = &self.subscribers;
         let mut event = happened.brief();
@@ -77,7 +77,7 @@ impl Events {
                 event.containers_statuses.clear();
             }
         }
-        // One that is removed is none of its pod's any more.
+        // A removed container no longer belongs to its pod.
         let is_whole = is_sandbox
             || event
                 .containers_statuses
@@ -88,8 +88,8 @@ impl Events {
         Told::Yes
     }
 
-    /// Keeps what happened to a pod before this run for those who ask, and tells those of it who listened then:
-    /// with the pod as it is now, which there is one look at.
+    /// Adds a pod's events from before this run to the history and sends them to the subscribers of that time. All
+    /// carry the pod's current status, which is read once.
     pub(crate) async fn tell_earlier(&self, happened: &[Happened<'_>]) {
         let subscribers = &self.subscribers;
         for one in happened {
@@ -128,7 +128,7 @@ impl Events {
         }
     }
 
-    /// Adds the pod as it is now.
+    /// Adds the pod's current status to an event.
     async fn pod(&self, sandbox: &str, event: &mut ContainerEventResponse) -> Result<()> {
         let found = find::sandbox(&self.docker, sandbox).await?;
         let addresses = self.network.addresses(&found).await;
@@ -153,7 +153,7 @@ impl Happened<'_> {
         }
     }
 
-    /// What the engine's own words say of it.
+    /// Builds the event from the engine's attributes alone.
     fn brief(&self) -> ContainerEventResponse {
         let own = &self.whom.attributes;
         let name = own.get("name").map_or("", String::as_str);
@@ -163,7 +163,7 @@ impl Happened<'_> {
             self.sandbox
         };
         let mut pod = sandbox.map(|attributes| by_attributes(self.sandbox_id(), attributes));
-        // The name of a container says which pod it is in, but the pod's attempt.
+        // A container's name identifies its pod, except for the pod's attempt.
         let of_name = || {
             names::sandbox_of(name).map(|metadata| PodSandboxStatus {
                 id: self.sandbox_id().to_owned(),
@@ -211,14 +211,14 @@ impl Happened<'_> {
     }
 }
 
-/// The statuses of a sandbox's containers.
+/// Reads the statuses of a sandbox's containers.
 pub(crate) async fn statuses_of(
     docker: &Docker,
     sandbox: &str,
 ) -> Result<Vec<orlop_cri_api::v1::ContainerStatus>> {
     let mut statuses = Vec::new();
     for listed in find::containers_of(docker, sandbox).await? {
-        // One that is removed meanwhile is none of the pod's any more.
+        // A container that was removed meanwhile no longer belongs to the pod.
         match find::container(docker, &listed.id).await {
             Ok(found) => {
                 let image = docker.image(&found.image).await.ok();
@@ -231,7 +231,7 @@ pub(crate) async fn statuses_of(
     Ok(statuses)
 }
 
-/// A sandbox by what the engine's events and lists say of it.
+/// Builds a sandbox status from the attributes in the engine's events and lists.
 fn by_attributes(id: &str, attributes: &BTreeMap<String, String>) -> PodSandboxStatus {
     let name = attributes.get("name").map_or("", String::as_str);
     let of_engine = ["name", "image", "exitCode", "execID", "signal"];

@@ -1,7 +1,7 @@
-//! Commands in containers, and their ends.
+//! Commands in containers and their exit.
 //!
-//! The engine says in an event that a command has ended; where that is not heard it is asked. It
-//! never ends a command by itself, so that what has to end is killed here.
+//! The engine reports the exit of a command in an event; without the event the engine is polled. The engine never
+//! kills a command, so the service does.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 use crate::docker::{Docker, DockerError};
 use crate::limits::cgroup_of;
 
-/// Commands whose end somebody waits for, and what it takes to kill them.
+/// The running commands that a caller waits for, and the means to kill them.
 pub(crate) struct Execs {
     docker: Arc<Docker>,
     hierarchies: Option<Arc<Hierarchies>>,
@@ -32,7 +32,7 @@ pub(crate) struct Execs {
 type Waiting = HashMap<String, watch::Sender<Option<i32>>>;
 
 impl Execs {
-    /// Kills that take a while are among the `tasks`, and given up at the `stop`.
+    /// Creates the registry. Long-running kills are spawned on `tasks` and abandoned at `stop`.
     pub(crate) fn new(
         docker: Arc<Docker>,
         hierarchies: Option<Arc<Hierarchies>>,
@@ -48,14 +48,14 @@ impl Execs {
         }
     }
 
-    /// A command has ended.
+    /// Reports the exit of a command.
     pub(crate) fn ended(&self, exec: &str, code: Option<i32>) {
         if let Some(waiting) = self.lock().get(exec) {
             waiting.send_replace(Some(code.unwrap_or(-1)));
         }
     }
 
-    /// Kills a command and all that it has started, if it has begun.
+    /// Kills a started command and all its descendants.
     async fn kill(&self, container: &str, exec: &str) -> Killed {
         let found = match self.docker.exec(exec).await {
             Ok(found) if found.running && found.pid > 0 => found,
@@ -85,7 +85,7 @@ impl Execs {
     }
 }
 
-/// A command that runs. Dropping it before its end kills it.
+/// A running command. Dropping it before its exit kills it.
 pub(crate) struct Running {
     execs: Arc<Execs>,
     container: String,
@@ -94,16 +94,16 @@ pub(crate) struct Running {
     over: bool,
 }
 
-/// Pauses between questions, from and to.
+/// First and longest pause between polls.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// An engine that has not started a command by now never will.
+/// How long to wait for the engine to start a command that it accepted.
 const BEGINNING: Duration = Duration::from_mins(2);
-/// A call to start one that was cut off has reached the engine by now, or never will.
+/// How long a cancelled start call may still take to reach the engine.
 const REACHING: Duration = Duration::from_secs(10);
 
 impl Running {
-    /// For a command that is about to be started.
+    /// Registers a command that is about to be started.
     pub(crate) fn new(execs: &Arc<Execs>, container: &str, exec: &str) -> Self {
         Self {
             events: execs.listen(exec),
@@ -114,7 +114,7 @@ impl Running {
         }
     }
 
-    /// Waits for the event that says that the command has ended. Never ends otherwise.
+    /// Waits for the exit event of the command. Never returns without one.
     pub(crate) async fn event(&mut self) -> i32 {
         let heard = self.events.wait_for(Option::is_some).await;
         let code = heard.ok().and_then(|code| *code);
@@ -124,7 +124,7 @@ impl Running {
         }
     }
 
-    /// Waits for the command's end and answers its exit code.
+    /// Waits for the command to exit and returns its exit code.
     pub(crate) async fn end(&mut self) -> Result<i32, DockerError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -145,12 +145,12 @@ impl Running {
         }
     }
 
-    /// The command has ended, as is known from its event.
+    /// Marks the command as exited after its event.
     pub(crate) fn is_over(&mut self) {
         self.over = true;
     }
 
-    /// Kills the command and all that it has started.
+    /// Kills the command and all its descendants.
     pub(crate) async fn kill(mut self) {
         self.over = true;
         if self.execs.kill(&self.container, &self.exec).await != Killed::Done {
@@ -158,8 +158,8 @@ impl Running {
         }
     }
 
-    /// The engine takes a command before it starts it, and cannot be told to leave it: nobody waits
-    /// for that, but it must not run on.
+    /// Kills the command in the background once the engine has started it: an accepted start cannot be cancelled, and
+    /// the command must not keep running.
     fn kill_when_begun(&self) {
         let execs = Arc::clone(&self.execs);
         let (container, exec) = (self.container.clone(), self.exec.clone());
@@ -197,25 +197,24 @@ impl Drop for Running {
     }
 }
 
-/// What became of a command that is to be killed.
+/// The outcome of killing a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Killed {
-    /// It is no more, or nothing can be done.
+    /// The command is gone, or nothing can be done.
     Done,
-    /// The engine is about to start it.
+    /// The engine is about to start the command.
     Beginning,
-    /// The engine was not asked to start it, or not heard to be.
+    /// The start call has not reached the engine, as far as is known.
     NotBegun,
 }
 
-/// How many times those are looked for who were born while their parents were being stopped.
+/// How often to look for children that were forked while their parents were being stopped.
 const ROUNDS: usize = 16;
 
-/// Kills a process and its descendants. Each is stopped before its children are looked for. That
-/// does not hold up a fork that is under way: whoever is left of their sessions is killed then,
-/// and orphans that have not left them with it.
+/// Kills a process and its descendants. Each process is stopped before its children are listed. A fork in progress can
+/// escape that, so remaining processes of the same sessions are killed too, including orphans.
 fn kill_tree(root: i32, container: &str, hierarchies: Option<&Arc<Hierarchies>>) {
-    // To be found while it lives. Those of the container are far fewer than those of the node.
+    // Looked up while the process lives. A container has far fewer processes than the node.
     let cgroup = hierarchies.and_then(|all| cgroup_of(all, root, container));
     let mut held = HashMap::new();
     let mut sessions = HashSet::new();
@@ -235,7 +234,7 @@ fn kill_tree(root: i32, container: &str, hierarchies: Option<&Arc<Hierarchies>>)
     for handle in held.values() {
         let _ = pidfd_send_signal(handle, Signal::KILL);
     }
-    // A command that leads none is in a session of others.
+    // A command that leads no session is in another process's session.
     sessions.retain(|leader| held.contains_key(leader));
     if sessions.is_empty() {
         return;
@@ -261,10 +260,10 @@ fn kill_tree(root: i32, container: &str, hierarchies: Option<&Arc<Hierarchies>>)
     }
 }
 
-/// Takes hold of a process, if it is one of the container.
+/// Opens a pidfd of a process, if it belongs to the container.
 fn hold(pid: i32, container: &str) -> Option<OwnedFd> {
     let handle = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
-    // The number may be another process's by now, which the handle would then mean.
+    // The pid may have been reused before the pidfd was opened.
     is_of(pid, container).then_some(handle)
 }
 
@@ -275,14 +274,14 @@ fn processes() -> Vec<i32> {
         .collect()
 }
 
-/// The session that a process is in: the fourth field after its name, which may contain anything.
+/// Returns the session of a process: the fourth field after its name, which may contain any character.
 fn session_of(pid: i32) -> Option<i32> {
     let text = orlop_fs::read_kernel_text(format!("/proc/{pid}/stat")).ok()?;
     let (_, rest) = text.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(3)?.parse().ok()
 }
 
-/// Whether a process is in a container's cgroup, which the engine names by the container's id.
+/// Whether a process is in a container's cgroup, whose name contains the container's id.
 fn is_of(pid: i32, container: &str) -> bool {
     u32::try_from(pid)
         .ok()

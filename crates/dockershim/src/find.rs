@@ -1,5 +1,5 @@
-//! Finding the sandbox or container that an id means. The engine takes names, too, and knows
-//! containers of other people: both are none of ours.
+//! Lookup of the sandbox or container with an id. The engine also accepts names and knows containers that were not
+//! made for pods; both count as not found.
 
 use crate::checkpoint::is_id;
 use crate::docker::types::{Container, ContainerSummary};
@@ -10,17 +10,17 @@ use crate::{labels, names};
 const SANDBOX: &str = "pod sandbox";
 const CONTAINER: &str = "container";
 
-/// The sandbox, as the engine has it.
+/// Inspects a sandbox.
 pub(crate) async fn sandbox(docker: &Docker, id: &str) -> Result<Container> {
     inspected(docker, id, SANDBOX, labels::SANDBOX).await
 }
 
-/// The container, as the engine has it.
+/// Inspects a container.
 pub(crate) async fn container(docker: &Docker, id: &str) -> Result<Container> {
     inspected(docker, id, CONTAINER, labels::CONTAINER).await
 }
 
-/// The container, if it runs.
+/// Inspects a container, which must be running.
 pub(crate) async fn running_container(docker: &Docker, id: &str) -> Result<Container> {
     let found = container(docker, id).await?;
     if found.state.running {
@@ -46,7 +46,7 @@ async fn inspected(docker: &Docker, id: &str, what: &'static str, kind: &str) ->
         Err(error) if error.is_not_found() => return Err(not_found().into()),
         Err(error) => return Err(Error::engine(format!("looking for {what} {id}"))(error).into()),
     };
-    // The engine looks for names as well.
+    // The engine also matches names.
     let is_kind = found
         .config
         .labels
@@ -58,7 +58,7 @@ async fn inspected(docker: &Docker, id: &str, what: &'static str, kind: &str) ->
     Err(not_found().into())
 }
 
-/// The containers of a sandbox, in any state.
+/// Lists the containers of a sandbox, in any state.
 pub(crate) async fn containers_of(docker: &Docker, sandbox: &str) -> Result<Vec<ContainerSummary>> {
     let which = Which {
         labels: vec![
@@ -73,7 +73,8 @@ pub(crate) async fn containers_of(docker: &Docker, sandbox: &str) -> Result<Vec<
     )))?)
 }
 
-/// Those with these labels that were made for pods: an image brings labels of its own, but no name.
+/// Lists the containers with these labels that were made for pods. The name decides: an image can set labels, but no
+/// name.
 pub(crate) async fn ours(
     docker: &Docker,
     which: &Which,

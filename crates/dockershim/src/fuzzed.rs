@@ -1,4 +1,4 @@
-//! Bounded fuzzing of what an engine answers, and of the files of others.
+//! Bounded fuzzing of the engine's responses and of files of other programs.
 
 use orlop_testkit::Fuzz;
 use serde::de::DeserializeOwned;
@@ -8,8 +8,7 @@ use crate::checkpoint::Checkpoint;
 use crate::docker::Frames;
 use crate::docker::types::{Container, ContainerSummary, Event, Image, ImageSummary, Info};
 
-/// The pieces of a stream are whole, come out the same however the bytes are cut, or the stream
-/// is refused.
+/// Frames are complete and independent of the chunk boundaries, or the stream is rejected.
 #[test]
 fn no_stream_of_an_engine_breaks_the_reader() {
     let piece = |source: u8, text: &[u8]| {
@@ -32,7 +31,7 @@ fn no_stream_of_an_engine_breaks_the_reader() {
         });
 }
 
-/// All that came, per source.
+/// All bytes per source.
 fn pieces(terminal: bool, bytes: &[u8], step: usize) -> Vec<(String, Vec<u8>)> {
     let mut frames = Frames::new(terminal);
     let mut found: Vec<(String, Vec<u8>)> = Vec::new();
@@ -49,7 +48,7 @@ fn pieces(terminal: bool, bytes: &[u8], step: usize) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Answers in JSON are read or refused.
+/// JSON responses are parsed or rejected.
 #[test]
 fn no_answer_of_an_engine_breaks_the_reader() {
     let container = json!({
@@ -99,7 +98,7 @@ fn no_answer_of_an_engine_breaks_the_reader() {
         });
 }
 
-/// A checkpoint of a sandbox is read as it was written, or refused.
+/// A sandbox checkpoint is read as it was written, or rejected.
 #[test]
 fn no_sandbox_checkpoint_breaks_the_reader() {
     let good = json!({

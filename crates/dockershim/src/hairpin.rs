@@ -1,7 +1,7 @@
-//! How a pod on the engine's own bridge reaches itself through its service: the bridge must send
-//! a packet back to where it came from.
+//! Hairpin mode: a pod on the engine's bridge reaches itself through its service if the bridge sends a packet back to
+//! its source port.
 //!
-//! With CNI the network's configuration says it (`hairpinMode`), and nothing is done here.
+//! With CNI the network configuration sets it (`hairpinMode`), and nothing is done here.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::config::{Hairpin, NetworkPlugin};
 use crate::error::{Error, Result};
 
-/// What is in force: a bridge that takes all packets is the engine's to make, and it makes none,
-/// so that the pods' own ports are told instead.
+/// Returns the mode in force. Only the engine could make its bridge promiscuous, and it does not; hairpin mode of the
+/// pods' ports is used instead.
 pub(crate) fn effective(wanted: Hairpin, plugin: NetworkPlugin) -> Hairpin {
     match (wanted, plugin) {
         (Hairpin::None, _) | (_, NetworkPlugin::None) => Hairpin::None,
@@ -18,7 +18,7 @@ pub(crate) fn effective(wanted: Hairpin, plugin: NetworkPlugin) -> Hairpin {
     }
 }
 
-/// Sets it for the pod with this process.
+/// Sets the mode for the pod of this process.
 pub(crate) async fn set(wanted: Hairpin, plugin: NetworkPlugin, pid: i32) -> Result<()> {
     if effective(wanted, plugin) != Hairpin::HairpinVeth {
         return Ok(());
@@ -32,7 +32,7 @@ pub(crate) async fn set(wanted: Hairpin, plugin: NetworkPlugin, pid: i32) -> Res
 }
 
 fn set_port(pid: i32, interfaces: &Path) -> io::Result<()> {
-    // The pod's /sys is that of its own namespace.
+    // The pod's /sys shows its own network namespace.
     let link = PathBuf::from(format!("/proc/{pid}/root/sys/class/net/eth0/iflink"));
     let peer = orlop_fs::read_kernel_text(link)?;
     for entry in std::fs::read_dir(interfaces)? {

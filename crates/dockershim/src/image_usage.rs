@@ -11,10 +11,10 @@ use crate::docker::Docker;
 use crate::engine_info::EngineInfo;
 use crate::error::{Error, Result};
 
-/// Engines before Docker 23 count all containers along, which takes its time.
+/// How long a result is fresh. Engines before Docker 23 also count all containers, which is slow.
 const SERVES: Duration = Duration::from_secs(30);
 
-/// How much the images take, by the engine's last answer.
+/// The disk usage that the engine last reported.
 #[derive(Debug)]
 pub(crate) struct ImageUsage {
     docker: Arc<Docker>,
@@ -33,7 +33,7 @@ impl ImageUsage {
         }
     }
 
-    /// The file system of the images, and what they take of it.
+    /// Returns the images' file system and the space they use on it.
     pub(crate) async fn get(&self) -> Result<FilesystemUsage> {
         let _alone = self.alone.lock().await;
         if let Some((at, usage)) = &*self.last.lock()
@@ -44,7 +44,7 @@ impl ImageUsage {
         let used = self.docker.image_usage().await;
         let used = used.map_err(Error::engine("getting the disk usage of images"))?;
         let root = self.info.get().await?.docker_root_dir.clone();
-        // The engine does not count inodes; these are all of the file system.
+        // The engine does not count inodes; these are those of the whole file system.
         let inodes = rustix::fs::statvfs(root.as_str()).ok();
         let usage = FilesystemUsage {
             timestamp: clock::now(),

@@ -1,28 +1,27 @@
-//! Labels: the engine has no annotations, so these are labels, too; and a few of our own say
-//! what a container is.
+//! Labels of containers in the engine. The engine has no annotations, so these are stored as labels too; a few labels
+//! of our own describe the container.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// What a container is: [`SANDBOX`] or [`CONTAINER`].
+/// The kind of a container: [`SANDBOX`] or [`CONTAINER`].
 pub(crate) const KIND: &str = "io.kubernetes.docker.type";
 /// The kind of a pod's sandbox.
 pub(crate) const SANDBOX: &str = "podsandbox";
 /// The kind of a pod's container.
 pub(crate) const CONTAINER: &str = "container";
-/// The sandbox that a container belongs to.
+/// The id of a container's sandbox.
 pub(crate) const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
-/// Where a container's log is to be.
+/// The path of a container's log.
 pub(crate) const LOG_PATH: &str = "io.kubernetes.container.logpath";
-/// The container's name; on sandboxes it is ours.
+/// The container's name; on sandboxes, our own constant.
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
-/// Limits that the engine does not know, for the container's start.
+/// Limits that the engine does not support, applied when the container starts.
 pub(crate) const EXTRA_LIMITS: &str = "io.orlop.docker.limits";
-/// The ids of the images that a container mounts, by where, of which the engine keeps the names alone.
+/// The ids of the images that a container mounts, by mount path. The engine keeps only their names.
 pub(crate) const MOUNTED_IMAGES: &str = "io.orlop.docker.mounted-images";
-/// The name of a container's image, where the engine was given the image's id.
+/// The name of a container's image, if the engine was given the image's id.
 pub(crate) const IMAGE_NAME: &str = "io.orlop.docker.image";
-/// On sandboxes: the handler that was asked for, which the engine's runtime does not tell where
-/// it is the default one.
+/// On sandboxes: the requested runtime handler, which the engine's runtime does not reveal if it is the default.
 pub(crate) const HANDLER: &str = "io.orlop.docker.handler";
 
 const ANNOTATION: &str = "annotation.";
@@ -36,8 +35,8 @@ const INTERNAL: [&str; 7] = [
     HANDLER,
 ];
 
-/// Labels and annotations as the engine's labels, with all of our own ones empty: the engine adds an image's
-/// labels to those that it is not given, and an image must say nothing in our name.
+/// Combines labels and annotations into the engine's labels, and sets our own labels to empty. The engine adds the
+/// image's labels that are missing, and an image must not set ours.
 pub(crate) fn joined(
     labels: &HashMap<String, String>,
     annotations: &HashMap<String, String>,
@@ -53,12 +52,12 @@ pub(crate) fn joined(
         .collect()
 }
 
-/// One of our own labels; `None` if it says nothing.
+/// Returns one of our own labels; `None` if it is missing or empty.
 pub(crate) fn own<'a>(all: &'a BTreeMap<String, String>, key: &str) -> Option<&'a String> {
     all.get(key).filter(|value| !value.is_empty())
 }
 
-/// The engine's labels as labels and annotations, without those that are ours.
+/// Splits the engine's labels into labels and annotations, without our own.
 pub(crate) fn parted(
     all: &BTreeMap<String, String>,
 ) -> (HashMap<String, String>, HashMap<String, String>) {
@@ -77,7 +76,7 @@ pub(crate) fn parted(
     (labels, annotations)
 }
 
-/// A label in the spelling of the engine's filters.
+/// Formats a label for the engine's filters.
 pub(crate) fn filter(key: &str, value: &str) -> String {
     format!("{key}={value}")
 }

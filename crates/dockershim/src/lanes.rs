@@ -1,4 +1,4 @@
-//! Work that keeps its order in a lane, and waits for no other lane.
+//! Job queues: jobs of one lane run in order, and no lane waits for another.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,14 +6,14 @@ use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 
-/// Lanes at work at a time: more would hang over as many things before the others wait for them.
+/// Number of lanes that run in parallel. A lane may hang, and then occupies one of these slots.
 const SIDE_BY_SIDE: usize = 32;
 
-/// Lanes by their names. Each does one thing at a time.
+/// Job queues by lane name. Each lane runs one job at a time.
 pub(crate) struct Lanes<J, D> {
     carry_out: Box<dyn Fn(J) -> BoxFuture<'static, D> + Send>,
     at_work: FuturesUnordered<BoxFuture<'static, (String, D)>>,
-    /// What is to follow in each lane that is at work or in line.
+    /// The queued jobs of each lane that is running or waiting for a slot.
     following: HashMap<String, VecDeque<J>>,
     in_line: VecDeque<String>,
     waiting: usize,
@@ -30,12 +30,12 @@ impl<J, D: 'static> Lanes<J, D> {
         }
     }
 
-    /// How much has not been begun.
+    /// Returns the number of jobs that have not started.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Goes to the end of its lane.
+    /// Appends a job to its lane.
     pub(crate) fn push(&mut self, lane: &str, job: J) {
         self.waiting += 1;
         if let Some(following) = self.following.get_mut(lane) {
@@ -47,19 +47,19 @@ impl<J, D: 'static> Lanes<J, D> {
         self.begin();
     }
 
-    /// The next that is done, and its lane, which stands still until it [goes on](Self::go_on). None if
-    /// nothing is at work.
+    /// Waits for the next finished job and returns it with its lane, which pauses until [`go_on`](Self::go_on). `None`
+    /// if no job is running.
     pub(crate) async fn next(&mut self) -> Option<(String, D)> {
         self.at_work.next().await
     }
 
-    /// The first of this kind that is to follow in a lane.
+    /// Finds the first matching job that is queued in a lane.
     pub(crate) fn find(&mut self, lane: &str, is_it: impl Fn(&J) -> bool) -> Option<&mut J> {
         let following = self.following.get_mut(lane)?;
         following.iter_mut().find(|job| is_it(job))
     }
 
-    /// A lane goes on, with this first if there is something.
+    /// Resumes a lane, with the job `first` before the queued ones.
     pub(crate) fn go_on(&mut self, lane: String, first: Option<J>) {
         let following = self.following.entry(lane.clone()).or_default();
         self.waiting += usize::from(first.is_some());
@@ -69,7 +69,7 @@ impl<J, D: 'static> Lanes<J, D> {
         if following.is_empty() {
             self.following.remove(&lane);
         } else {
-            // Behind the others: one in which much happens keeps none of them waiting.
+            // The lane goes behind the others, so that a busy lane delays none of them.
             self.in_line.push_back(lane);
         }
         self.begin();
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// Each job waits until its number is let through.
+    /// Creates lanes whose jobs wait until `through` reaches their number.
     fn lanes(through: &watch::Receiver<usize>) -> Lanes<usize, usize> {
         let through = through.clone();
         Lanes::new(move |job| {

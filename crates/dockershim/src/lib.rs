@@ -1,21 +1,21 @@
 //! The CRI service over a Docker Engine.
 //!
-//! [`Shim`] is the service. An RPC is answered by the file of its name in `rpc/`. What they share
-//! is in parts, of which each has only those that it needs; `shim` holds them all, `start` makes
-//! them, and `reconcile` keeps up with the engine:
+//! [`Shim`] is the service. Each RPC is implemented by the file of its name in `rpc/`. The shared state
+//! is split into parts, and each part gets only the others that it needs. `shim` holds all parts, `start`
+//! creates them, and `reconcile` follows the state of the engine:
 //!
-//! * `docker`: the engine's API; `engine_info`, `engine_return`: what it is, and whether it is back
-//! * `names`, `labels`, `checkpoint(s)`: how pods and containers are known to the engine, and
+//! * `docker`: the engine's API; `engine_info`, `engine_return`: its `/info`, and its return after an outage
+//! * `names`, `labels`, `checkpoint(s)`: how pods and containers are identified in the engine, and
 //!   without it
-//! * `create`: what a pod or container asks for, in the engine's words; `view`: the way back
+//! * `create`: translates requests into the engine's format; `view`: translates back
 //! * `network`, `hairpin`, `resolv`: a pod's network
-//! * `log`: the engine's logs as files of the CRI's format
-//! * `events`, `stats`, `exec`, `streaming`: what happens, what is used, and sessions
+//! * `log`: copies the engine's logs to files of the CRI's format
+//! * `events`, `stats`, `exec`, `streaming`: events, resource usage, and sessions
 //! * `pause`, `elf`: the process of a sandbox
-//! * `pull`: images through the engine; `policy`: which of them may be used; `image_usage`: their size
+//! * `pull`: images through the engine; `policy`: which of them are allowed; `image_usage`: their size
 //!
-//! The engine is the only record of containers. What is remembered here of what it knows
-//! (`remembered`) is forgotten at any word of a change, so that a restart of either loses nothing.
+//! The engine is the only record of containers. The cache of its state (`remembered`) is cleared
+//! at any change, so that a restart of either side loses nothing.
 #![cfg_attr(
     test,
     allow(

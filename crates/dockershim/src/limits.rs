@@ -1,4 +1,4 @@
-//! Limits of containers: those that the engine sets, and those that it does not know.
+//! Limits of containers: those that the engine sets, and those that it does not support.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -14,7 +14,7 @@ use crate::docker::types::Resources;
 use crate::error::{Error, Result};
 use crate::labels;
 
-/// The limits that the engine sets.
+/// Converts CRI limits to the limits that the engine sets.
 pub(crate) fn of(wanted: &LinuxContainerResources) -> Resources {
     let memory = wanted.memory_limit_in_bytes;
     Resources {
@@ -24,7 +24,7 @@ pub(crate) fn of(wanted: &LinuxContainerResources) -> Resources {
         cpuset_cpus: wanted.cpuset_cpus.clone(),
         cpuset_mems: wanted.cpuset_mems.clone(),
         memory,
-        // Memory and swap together. Left out, the engine would allow as much swap as memory.
+        // Memory and swap together. If it is unset, the engine allows as much swap as memory.
         memory_swap: match wanted.memory_swap_limit_in_bytes {
             0 => memory,
             limit => limit,
@@ -32,7 +32,7 @@ pub(crate) fn of(wanted: &LinuxContainerResources) -> Resources {
     }
 }
 
-/// What the engine says is in force, for a status.
+/// Converts the engine's current limits for a container status.
 pub(crate) fn in_force(now: &Resources, oom_score_adj: i64) -> LinuxContainerResources {
     LinuxContainerResources {
         cpu_period: now.cpu_period,
@@ -47,19 +47,19 @@ pub(crate) fn in_force(now: &Resources, oom_score_adj: i64) -> LinuxContainerRes
     }
 }
 
-/// Limits that the engine does not know. They are set in the container's cgroup right after its
-/// start, and kept in a label until then.
+/// Limits that the engine does not support. They are set in the container's cgroup right after its start, and stored
+/// in a label until then.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Extra {
-    /// Bytes by size of page (`2MB`). Zeros are left out: the pod's own cgroup forbids them.
+    /// Bytes by page size (`2MB`). Zeros are omitted: the pod's own cgroup enforces them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     hugepages: BTreeMap<String, u64>,
-    /// Files of cgroup v2.
+    /// Values of cgroup v2 files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     unified: BTreeMap<ControllerFile, String>,
 }
 
-/// The name of a file of a cgroup's controller (`memory.high`), which leads nowhere else.
+/// The validated name of a cgroup controller's file (`memory.high`), without path separators.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 struct ControllerFile(String);
@@ -85,7 +85,7 @@ impl TryFrom<String> for ControllerFile {
 }
 
 impl Extra {
-    /// What is asked for beyond what the engine can do.
+    /// Extracts the limits that the engine cannot set.
     pub(crate) fn of(wanted: &LinuxContainerResources, is_v2: bool) -> Result<Self> {
         let hugepages = wanted
             .hugepage_limits
@@ -106,27 +106,27 @@ impl Extra {
         Ok(Self { hugepages, unified })
     }
 
-    /// What was asked for, as a container's labels have it; nothing where those are not ours, as an image's are
-    /// on a container that another made.
+    /// Reads the limits from a container's labels. Returns none if the labels are not ours, for example those of an
+    /// image on a container that another client created.
     pub(crate) fn of_labels(labels: &BTreeMap<String, String>) -> Self {
         let kept = labels::own(labels, labels::EXTRA_LIMITS);
         kept.and_then(|text| serde_json::from_slice(text.as_bytes()).ok())
             .unwrap_or_default()
     }
 
-    /// Memory left to the container under pressure.
+    /// Returns the value of `memory.low`: memory protected from reclaim.
     pub(crate) fn memory_low(&self) -> u64 {
         let mut all = self.unified.iter();
         let low = all.find(|(file, _)| file.0 == "memory.low");
         low.and_then(|(_, text)| text.parse().ok()).unwrap_or(0)
     }
 
-    /// Whether there is nothing to do.
+    /// Whether no limit is set.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Sets them. Blocks.
+    /// Writes the limits to the cgroup. Blocks.
     pub(crate) fn apply(&self, cgroup: &Cgroup) -> Result<()> {
         for (size, limit) in &self.hugepages {
             if size.contains(['/', '.']) {
@@ -168,28 +168,27 @@ fn write(path: &Path, value: &str) -> Result<()> {
     )))?)
 }
 
-/// The cgroup of a container, by its process.
+/// Returns the cgroup of a container, by its process.
 pub(crate) fn cgroup_of(hierarchies: &Arc<Hierarchies>, pid: i32, id: &str) -> Option<Cgroup> {
     let membership = Membership::of(u32::try_from(pid).ok().filter(|pid| *pid > 0)?).ok()?;
-    // That of the only hierarchy, or of the memory controller.
+    // The path in the only hierarchy (v2), or in that of the memory controller.
     let controller = if hierarchies.is_v2() { "" } else { "memory" };
     let path = membership.path(controller)?;
     let path = CgroupPath::parse(up_to(path, id)).ok()?;
-    // A cgroup namespace of our own would show paths from outside of it.
+    // In a cgroup namespace of our own, paths would be relative to another root.
     (!path.is_root()).then(|| Cgroup::new(Arc::clone(hierarchies), path))
 }
 
-/// A path without what is below the container's cgroup, which bears its id. The process may have
-/// gone on: into one that crun makes, or, with version 2, that a service manager in the container
-/// does.
+/// Cuts a path after the container's cgroup, whose name contains its id. The process may be in a child cgroup: crun
+/// creates one, and so does a service manager in the container with cgroup v2.
 fn up_to<'a>(path: &'a str, id: &str) -> &'a str {
     let Some(at) = path.find(id) else { return path };
     let end = path[at..].find('/').map_or(path.len(), |end| at + end);
     &path[..end]
 }
 
-/// The lowest oom_score_adj that can be set on this node; `None` if any can. A container that
-/// asks for less would not start.
+/// Returns the lowest oom_score_adj that can be set on this node; `None` if there is no such limit. A container with a
+/// lower value would not start.
 pub(crate) fn oom_floor() -> Option<i64> {
     const CAP_SYS_RESOURCE: u32 = 24;
     let status = orlop_fs::read_kernel_text("/proc/self/status").ok()?;
@@ -204,7 +203,7 @@ pub(crate) fn oom_floor() -> Option<i64> {
     own.trim().parse().ok()
 }
 
-/// The adjustment asked for, or the lowest one that can be set here.
+/// Returns the requested adjustment, or the lowest one that can be set.
 pub(crate) fn oom_score_adj(asked: i64, floor: Option<i64>) -> Result<i64> {
     if !(-1000..=1000).contains(&asked) {
         let field = "linux.resources.oom_score_adj";
@@ -338,7 +337,7 @@ mod tests {
         let read = |file: &str| std::fs::read_to_string(own.join(file)).unwrap();
         assert_eq!(read("memory.high"), "1234");
         assert_eq!(read("hugetlb.2MB.max"), (4 << 20).to_string());
-        // A file that is not there is not made.
+        // A missing file is not created.
         let wanted = LinuxContainerResources {
             unified: [("memory.none".to_owned(), "1".to_owned())].into(),
             ..Default::default()

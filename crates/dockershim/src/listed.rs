@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::docker::types::ContainerSummary;
 
-/// Labels and more, as the engine's events have them.
+/// Labels and other attributes, as in the engine's events.
 pub(crate) type Attributes = BTreeMap<String, String>;
 
-/// How far a container has come in its life.
+/// The stage of a container's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     Created,
@@ -25,7 +25,7 @@ impl Stage {
     }
 }
 
-/// A container's attributes, as the engine's events have them.
+/// Returns a container's attributes as in the engine's events.
 pub(crate) fn attributes(listed: &ContainerSummary) -> Attributes {
     let mut attributes = listed.labels.clone();
     // An image may have a label of this name.

@@ -1,19 +1,18 @@
-//! The names of containers, which say whose they are:
-//! `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
+//! Names of containers, which identify their pod: `k8s_CONTAINER_POD_NAMESPACE_UID_ATTEMPT`.
 
 use orlop_cri_api::v1::{ContainerMetadata, PodSandboxMetadata};
 
 const PREFIX: &str = "k8s";
 const SEPARATOR: char = '_';
-/// The container's part in the name of a sandbox.
+/// The container part in the name of a sandbox.
 pub(crate) const SANDBOX: &str = "POD";
 
-/// The name of a pod's sandbox.
+/// Returns the name of a pod's sandbox.
 pub(crate) fn of_sandbox(pod: &PodSandboxMetadata) -> String {
     joined(SANDBOX, pod, pod.attempt)
 }
 
-/// The name of a container of a pod.
+/// Returns the name of a pod's container.
 pub(crate) fn of_container(pod: &PodSandboxMetadata, container: &ContainerMetadata) -> String {
     joined(&container.name, pod, container.attempt)
 }
@@ -28,12 +27,12 @@ fn joined(container: &str, pod: &PodSandboxMetadata, attempt: u32) -> String {
     format!("{PREFIX}_{container}_{name}_{namespace}_{uid}_{attempt}")
 }
 
-/// Another name for the same thing, where the first one cannot be freed.
+/// Adds a random part to a name that is taken and cannot be freed.
 pub(crate) fn randomised(name: &str) -> String {
     format!("{name}{SEPARATOR}{:08x}", rand::random::<u32>())
 }
 
-/// The pod that a sandbox's name tells of.
+/// Parses the pod from a sandbox's name.
 pub(crate) fn sandbox_of(name: &str) -> Option<PodSandboxMetadata> {
     let parts = parts(name)?;
     Some(PodSandboxMetadata {
@@ -44,7 +43,7 @@ pub(crate) fn sandbox_of(name: &str) -> Option<PodSandboxMetadata> {
     })
 }
 
-/// The container that a name tells of.
+/// Parses the container from its name.
 pub(crate) fn container_of(name: &str) -> Option<ContainerMetadata> {
     let parts = parts(name)?;
     Some(ContainerMetadata {
@@ -53,14 +52,14 @@ pub(crate) fn container_of(name: &str) -> Option<ContainerMetadata> {
     })
 }
 
-/// Whether a container was made for a pod. Labels do not tell: an image brings its own, but no name.
+/// Whether a container was made for a pod. Labels do not prove it: an image can set labels, but no name.
 pub(crate) fn is_ours(name: &str) -> bool {
     let name = name.strip_prefix('/').unwrap_or(name);
     let mut parts = name.split(SEPARATOR);
     parts.next() == Some(PREFIX) && parts.count() >= 5
 }
 
-/// Six parts, or seven with a random one behind.
+/// Splits a name into six parts, or seven with a random one at the end.
 fn parts(name: &str) -> Option<Vec<&str>> {
     let name = name.strip_prefix('/').unwrap_or(name);
     let parts: Vec<_> = name.split(SEPARATOR).collect();

@@ -1,4 +1,4 @@
-//! A pod's network: made by CNI in the sandbox's namespace, or by the engine.
+//! Pod networks, set up by CNI in the sandbox's network namespace or by the engine.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -14,20 +14,20 @@ use crate::docker::types::Container;
 use crate::error::{Error, Result};
 use crate::hairpin;
 
-/// The networks of all pods.
+/// The networks of all pods, and their addresses.
 #[derive(Debug)]
 pub(crate) struct PodNetwork {
     plugin: NetworkPlugin,
     hairpin: Hairpin,
     dual_stack: bool,
-    /// Only with the plugin `cni`.
+    /// The CNI networks; only with the plugin `cni`.
     cni: Option<Networks>,
-    /// The addresses of pods whose network was made here.
+    /// The addresses of pods whose network this daemon set up.
     addresses: Mutex<HashMap<String, Vec<IpAddr>>>,
 }
 
 impl PodNetwork {
-    /// Reads the records of the networks that there are. Blocks.
+    /// Loads the records of existing networks. Blocks.
     pub(crate) fn open(config: &Config) -> Result<Self> {
         let cni = match config.plugin {
             NetworkPlugin::Cni => {
@@ -48,12 +48,12 @@ impl PodNetwork {
         })
     }
 
-    /// The networks of CNI, if it makes them.
+    /// Returns the CNI networks, if the plugin is `cni`.
     pub(crate) fn cni(&self) -> Option<&Networks> {
         self.cni.as_ref()
     }
 
-    /// Makes the network of a sandbox that runs.
+    /// Sets up the network of a running sandbox.
     pub(crate) async fn attach(&self, found: &Container, pod: &PodSandboxConfig) -> Result<()> {
         if found.host_config.network_mode == "host" {
             return Ok(());
@@ -80,8 +80,7 @@ impl PodNetwork {
         Ok(())
     }
 
-    /// Undoes the network of a sandbox, of which the engine may know nothing any more. May be
-    /// repeated.
+    /// Tears down the network of a sandbox, which may be unknown to the engine. Idempotent.
     pub(crate) async fn detach(
         &self,
         id: &str,
@@ -96,7 +95,7 @@ impl PodNetwork {
         let Some(networks) = self.cni.as_ref().filter(|_| !host_network) else {
             return Ok(());
         };
-        // One that runs no more has no namespace; its number may be another process's by now.
+        // A stopped sandbox has no namespace; its pid may be reused by another process.
         let namespace = match found {
             Some(found) if found.state.pid > 0 => format!("/proc/{}/ns/net", found.state.pid),
             _ => String::new(),
@@ -117,7 +116,7 @@ impl PodNetwork {
         Ok(())
     }
 
-    /// The addresses of a sandbox.
+    /// Returns the addresses of a sandbox.
     pub(crate) async fn addresses(&self, found: &Container) -> Vec<IpAddr> {
         if found.host_config.network_mode == "host" || !found.state.running {
             return Vec::new();
@@ -128,7 +127,7 @@ impl PodNetwork {
             None => of_engine(found),
         };
         if addresses.is_empty() && self.plugin == NetworkPlugin::Cni {
-            // Another runtime made this pod's network: it is seen from inside.
+            // Another runtime set up this pod's network: read the addresses from its namespace.
             let pid = found.state.pid;
             let seen = orlop_pool::blocking(move || of_namespace(pid)).await;
             addresses = seen.unwrap_or_default();
@@ -142,7 +141,7 @@ impl PodNetwork {
         addresses
     }
 
-    /// Reads what earlier runs have made.
+    /// Loads the addresses that earlier runs assigned.
     pub(crate) async fn remember(&self) {
         let Some(networks) = &self.cni else {
             return;
@@ -194,7 +193,7 @@ fn of_engine(found: &Container) -> Vec<IpAddr> {
     addresses
 }
 
-/// The addresses in a process's network namespace, without entering it. Blocks.
+/// Reads the addresses in a process's network namespace through /proc, without entering it. Blocks.
 fn of_namespace(pid: i32) -> Vec<IpAddr> {
     let read = |name: &str| {
         orlop_fs::read_kernel_text(format!("/proc/{pid}/net/{name}")).unwrap_or_default()
@@ -204,8 +203,7 @@ fn of_namespace(pid: i32) -> Vec<IpAddr> {
     addresses
 }
 
-/// The kernel's routing table as a tree: an address of this host is a `/32 host LOCAL` below the
-/// line that names it.
+/// Parses the kernel's routing trie: a local address is followed by a `/32 host LOCAL` line.
 fn local_v4(trie: &str) -> Vec<IpAddr> {
     let mut found: Vec<IpAddr> = Vec::new();
     let mut last = None;
@@ -223,7 +221,7 @@ fn local_v4(trie: &str) -> Vec<IpAddr> {
     found
 }
 
-/// `/proc/net/if_inet6`: address, index, length, scope (0 is global), flags, name.
+/// Parses `/proc/net/if_inet6`: address, index, length, scope (0 is global), flags, name.
 fn global_v6(text: &str) -> Vec<IpAddr> {
     text.lines()
         .filter_map(|line| {

@@ -1,8 +1,7 @@
-//! The process of a sandbox: it holds the pod's namespaces, reaps what is left to it, and ends
-//! when it is told to.
+//! The pause process of a sandbox: it holds the pod's namespaces, reaps orphaned processes, and exits on a signal.
 //!
-//! Its image is the one that is configured. Where none is, or it cannot be had, an image of a
-//! single page made here is loaded into the engine, so that a node starts without a network.
+//! The image is the configured one. If none is configured or it is not available, a one-page image built here is
+//! loaded into the engine, so that a node starts without a network.
 
 use std::time::{Duration, Instant};
 
@@ -20,22 +19,22 @@ use crate::error::{Error, Result, chain};
 use crate::pull::Puller;
 use crate::{elf, policy};
 
-/// The name of the image made here. The version counts up when its content changes.
+/// The name of the built-in image. The version increases when its content changes.
 pub(crate) const BUILT_IN: &str = "orlop.invalid/pause:1";
 
-/// How long the built-in image stands in for one that may not be used, until that is judged again.
+/// How long the built-in image replaces one that the policy rejects, before that is checked again.
 const STANDS_IN: Duration = Duration::from_mins(1);
 
-/// The image of a sandbox.
+/// The image for a sandbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
     pub(crate) name: String,
-    /// Which one it was when the policy was asked, where there is one.
+    /// The image that the policy checked, if there is a policy.
     judged: Option<ForeignImage>,
 }
 
 impl Image {
-    /// The sandbox with this image: the one that was judged, whatever the name means now.
+    /// Sets this image in a create request, by the id that was checked, in case the name has moved.
     pub(crate) fn sandbox(&self, mut body: CreateBody) -> CreateBody {
         if let Some(judged) = &self.judged {
             body.config.image = judged.id.to_string();
@@ -51,9 +50,9 @@ impl Image {
     }
 }
 
-/// The image of new sandboxes, and what it is found, judged and got with.
+/// The image of new sandboxes, and the parts needed to find, check and pull it.
 pub(crate) struct Pause {
-    /// The one that is configured, or the built-in one.
+    /// The name of the configured or built-in image.
     wanted: String,
     policies: Option<ForeignImages>,
     puller: Puller,
@@ -63,7 +62,7 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// `configured` is an image's name.
+    /// Creates the lookup; `configured` is an image's name.
     pub(crate) fn new(
         configured: Option<&str>,
         policies: Option<ForeignImages>,
@@ -80,16 +79,16 @@ impl Pause {
         }
     }
 
-    /// Notes that it is there no more.
+    /// Records that the image no longer exists.
     pub(crate) fn is_gone(&self) {
         self.known.forget();
     }
 
-    /// The image for a new sandbox, present in the engine. One that is configured is judged by the node's own policy for
-    /// each sandbox.
+    /// Returns the image for a new sandbox, present in the engine. A configured image is checked against the node's
+    /// policy for each sandbox.
     pub(crate) async fn image(&self) -> Result<Image> {
         let wanted = self.wanted.as_str();
-        // It is looked for once; if it goes away, making a sandbox says so and it is looked for anew.
+        // The image is looked up once. If it disappears, sandbox creation reports that and it is looked up again.
         if let Some(known) = self.known.get()
             && self.may_be_used(&known).await
         {
@@ -102,7 +101,7 @@ impl Pause {
             return Ok(known);
         }
         let found = self.find_or_get(wanted).await?;
-        // A policy may change, and signatures come.
+        // The policy may change, and signatures may be added.
         let stands_in = self.policies.is_some() && found.name != wanted;
         let until = stands_in.then(|| Instant::now() + STANDS_IN);
         self.known.found(found.clone(), until);
@@ -122,7 +121,7 @@ impl Pause {
             Ok(_) if wanted == BUILT_IN => return Ok(Image::named(wanted)),
             Ok(found) => match self.admitted(wanted, &found).await {
                 Ok(image) => return Ok(image),
-                // A pull may bring its signatures.
+                // A pull may fetch its signatures.
                 Err(error) => tracing::debug!(
                     image = wanted,
                     error = %chain(&*error),
@@ -154,7 +153,7 @@ impl Pause {
         Ok(Image::named(BUILT_IN))
     }
 
-    /// Pulls the image that is configured.
+    /// Pulls the configured image.
     async fn get(&self, wanted: &str) -> Result<Image> {
         let Some(policies) = &self.policies else {
             self.puller.pull(wanted, None).await?;
@@ -170,7 +169,7 @@ impl Pause {
         self.admitted(wanted, &found).await
     }
 
-    /// An image that the node's own policy lets pass.
+    /// Checks an image against the node's policy.
     async fn admitted(&self, wanted: &str, found: &EngineImage) -> Result<Image> {
         let Some(policies) = &self.policies else {
             return Ok(Image::named(wanted));
@@ -202,7 +201,7 @@ impl Pause {
             .await
             .map_err(failed())?;
         loaded(reply).await.map_err(failed())?;
-        // The engine says what went wrong in the middle of an answer that began well.
+        // The engine reports a failed load within a successful response, so check for the image.
         self.puller
             .docker()
             .image(BUILT_IN)
@@ -220,7 +219,7 @@ async fn loaded(mut reply: Reply) -> Result<(), DockerError> {
     Ok(())
 }
 
-/// Whether a policy has said no, as opposed to not being asked or understood.
+/// Whether the policy rejected the image, as opposed to a failed check.
 fn is_refusal(error: &Error) -> bool {
     let Error::Image { source, .. } = error else {
         return false;
@@ -228,14 +227,14 @@ fn is_refusal(error: &Error) -> bool {
     matches!(source, orlop_image_store::Error::NotAllowed { .. })
 }
 
-/// What has been found out about the pause image.
+/// The cached pause image.
 #[derive(Debug, Default)]
 struct Known(Mutex<Option<Found>>);
 
 #[derive(Debug)]
 struct Found {
     image: Image,
-    /// When it is looked for anew.
+    /// When the cache entry expires.
     until: Option<Instant>,
 }
 
@@ -251,7 +250,7 @@ impl Known {
         (!is_old).then(|| known.image.clone())
     }
 
-    /// Notes what was found, and until when it serves.
+    /// Caches the image until a time.
     fn found(&self, image: Image, until: Option<Instant>) {
         *self.0.lock() = Some(Found { image, until });
     }
@@ -261,7 +260,7 @@ impl Known {
     }
 }
 
-/// The image in the format of `docker save`. The same bytes at each call.
+/// Builds the image in the format of `docker save`. The bytes are reproducible.
 fn archive(program: &[u8], goarch: &str) -> Bytes {
     let layer = tar_of(&[("pause", program, 0o755)]);
     let config = json!({

@@ -1,4 +1,4 @@
-//! Pulling an image through the engine, for as long as it gets on.
+//! Image pulls through the engine, with a timeout for missing progress.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,26 +12,26 @@ use crate::credentials;
 use crate::docker::{Docker, RegistryAuth, Reply};
 use crate::error::{Error, Result, chain};
 
-/// A line of progress longer than this is none.
+/// Maximum length of a progress line.
 const LONGEST: usize = 1 << 20;
-/// An image with more layers is counted in part.
+/// Maximum number of layers whose bytes are counted.
 const MOST_LAYERS: usize = 1024;
 
-/// An image that was pulled.
+/// The result of a pull.
 #[derive(Debug)]
 pub(crate) struct Pulled {
     pub(crate) id: String,
-    /// What was downloaded for it.
+    /// Downloaded bytes.
     pub(crate) bytes: u64,
 }
 
-/// Has the engine pull images. Cheap to clone.
+/// Pulls images through the engine. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Puller {
     docker: Arc<Docker>,
     /// Files with the node's own registry credentials.
     credential_files: Arc<[PathBuf]>,
-    /// A pull that brings nothing for so long is ended.
+    /// A pull without progress for this long is aborted.
     patience: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Puller {
         }
     }
 
-    /// The engine that pulls.
+    /// Returns the client of the engine that pulls.
     pub(crate) fn docker(&self) -> &Docker {
         &self.docker
     }
@@ -88,17 +88,16 @@ impl Puller {
     }
 }
 
-/// Reads the progress to its end, and answers how many bytes of layers came. Dropping the answer
-/// ends the pull.
+/// Reads the progress to its end and returns the downloaded bytes of layers. Dropping the future aborts the pull.
 async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
     #[derive(Deserialize, Default)]
     #[serde(default)]
     struct Line {
         error: String,
-        /// Newer engines say it here alone.
+        /// Progress, where newer engines report it.
         #[serde(rename = "errorDetail")]
         detail: Detail,
-        /// The layer that this is about.
+        /// The layer.
         id: String,
         status: String,
         #[serde(rename = "progressDetail")]
@@ -147,13 +146,13 @@ async fn follow(mut reply: Reply, patience: Duration) -> Result<u64, String> {
     }
 }
 
-/// A name as the engine's pull wants it: without a tag it would pull all there are.
+/// Splits a name for the engine's pull call. Without a tag the engine would pull all tags.
 pub(crate) fn parted(image: &str) -> Result<(&str, &str)> {
     if image.is_empty() {
         return Err(Error::invalid("image.image", "is empty; specify an image").into());
     }
     if let Some((repository, digest)) = image.split_once('@') {
-        // Name, tag and digest: the digest says it all.
+        // With name, tag and digest, the digest suffices.
         return Ok((without_tag(repository).0, digest));
     }
     let (repository, tag) = without_tag(image);
@@ -162,7 +161,7 @@ pub(crate) fn parted(image: &str) -> Result<(&str, &str)> {
 
 fn without_tag(name: &str) -> (&str, Option<&str>) {
     match name.rsplit_once(':') {
-        // A colon before a slash is that of a port.
+        // A colon before a slash separates a port.
         Some((repository, tag)) if !tag.contains('/') => (repository, Some(tag)),
         _ => (name, None),
     }

@@ -1,10 +1,10 @@
-//! Keeping up with the engine: its events, resumed where they broke off, and a look at all that
-//! there is whenever events may have been lost.
+//! Follows the state of the engine: reads its events, resumes them after an interruption, and lists all containers if
+//! events may have been lost.
 //!
 //! ```text
-//! away ── the event stream opens ──► look at all containers ──► keeping up
-//!   ▲                                                              │
-//!   └──────────────────── the stream breaks ◄──────────────────────┘
+//! away ── the event stream opens ──► list all containers ──► following events
+//!   ▲                                                             │
+//!   └──────────────────── the stream breaks ◄─────────────────────┘
 //! ```
 
 use std::collections::HashMap;
@@ -27,29 +27,29 @@ use crate::log::{From, Source};
 use crate::shim::Shim;
 use crate::{clock, earlier, labels, names, runtime_cgroup};
 
-/// Pauses between tries to reach an engine that is away, from and to.
+/// First and longest pause between attempts to reach the engine.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Pause between two looks at all that there is.
+/// Minimum time between two container lists.
 const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
-/// When it is looked again whether the engine tells of what it was silent about.
+/// When to list all containers again after an event could not be delivered.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);
 
-/// What is heard of the engine, for the one who acts on it.
+/// A message from the event reader to the task that acts on it.
 enum News {
-    /// Something happened.
+    /// An event.
     Event(Event),
-    /// All that there is, after events may have been lost.
+    /// All containers, after events may have been lost.
     All(Vec<ContainerSummary>),
 }
 
-/// Containers whose logs are begun to be read on at a time, after a start.
+/// Number of container logs that are resumed in parallel after a start.
 const LOGS_SIDE_BY_SIDE: usize = 32;
 
-/// News that may wait to be acted on. The engine keeps a thousand more.
+/// Maximum number of queued messages. The engine buffers a thousand more.
 const QUEUE: usize = 4096;
 
-/// Keeps up with the engine until the service stops.
+/// Follows the state of the engine until the service stops.
 pub(crate) async fn run(shim: Shim) {
     let stop = shim.stop.clone();
     let (tell, news) = mpsc::channel(QUEUE);
@@ -63,7 +63,7 @@ pub(crate) async fn run(shim: Shim) {
     stop.run_until_cancelled(both).await;
 }
 
-/// Hears what happens, and holds nobody up: what takes its time is done by [`act`].
+/// Reads the engine's events without delay; [`act`] does the slow work.
 async fn listen(shim: &Shim, tell: mpsc::Sender<News>, untold: &Notify) {
     let mut last = 0;
     let mut pause = FIRST_PAUSE;
@@ -80,24 +80,24 @@ async fn listen(shim: &Shim, tell: mpsc::Sender<News>, untold: &Notify) {
     }
 }
 
-/// One connection to the engine, for as long as it lasts. `last` is when the last event was, in
-/// nanoseconds since the epoch. `untold` says that something could not be told.
+/// Reads events over one connection until it ends. `last` is the time of the last event in nanoseconds since the
+/// epoch. `untold` signals an event that could not be delivered.
 async fn once(
     shim: &Shim,
     tell: &mpsc::Sender<News>,
     untold: &Notify,
     last: &mut i64,
 ) -> Result<(), String> {
-    // Before the list: what happens between the two is told twice rather than never.
+    // Subscribe before the list: events between the two are then reported twice rather than never.
     let since = (*last > 0).then(|| clock::since(*last));
     let stream = shim.docker.events(labels::KIND, since.as_deref()).await;
     let mut stream = stream.map_err(|error| chain(&error))?;
-    // There may be another engine behind the socket now.
+    // Another engine may now listen on the socket.
     shim.info.forget();
     shim.pause.is_gone();
     shim.remembered.forget_all();
     let asking = shim.info.clone();
-    // In advance: the first pod need not wait for it.
+    // Refresh in advance, so that the first pod need not wait.
     shim.tasks.spawn(async move { asking.get().await.is_ok() });
     let wanted = shim.config.runtime_cgroup.as_deref();
     runtime_cgroup::enter(wanted, shim.hierarchies.as_ref(), shim.docker.endpoint()).await;
@@ -112,7 +112,7 @@ async fn once(
     loop {
         let piece = tokio::select! {
             piece = stream.next() => piece,
-            // The engine hangs over one container, and goes on with all others.
+            // The engine hangs on one container but serves the others.
             () = untold.notified(), if again.is_none() => {
                 again = Some(Instant::now() + AFTER_SILENCE);
                 continue;
@@ -141,7 +141,7 @@ async fn once(
             missed = true;
         }
         for event in heard.events {
-            // The engine tells once more of what was last.
+            // The engine repeats recent events.
             if event.time_nano <= *last {
                 continue;
             }
@@ -155,7 +155,7 @@ async fn once(
     }
 }
 
-/// Has all that there is looked at, and returns how many containers that are.
+/// Lists all containers for the acting task, and returns their number.
 async fn look(shim: &Shim, tell: &mpsc::Sender<News>) -> Result<usize, String> {
     let listed = shim.docker.list_containers(&ours()).await;
     let listed = listed.map_err(|error| chain(&error))?;
@@ -201,25 +201,25 @@ async fn act(shim: &Shim, mut news: mpsc::Receiver<News>, untold: &Notify) {
     }
 }
 
-/// The containers, as the last that was heard of them.
+/// The containers in their last known state.
 struct Known {
     containers: HashMap<String, Container>,
-    /// How often all that there is was looked at.
+    /// Number of container lists so far.
     looks: u64,
-    /// What happened and is not told yet, by the pod: the engine may hang over any of them.
+    /// Events that are not delivered yet, in one lane per pod: the engine may hang on any of them.
     words: Lanes<Word, (Word, Told)>,
 }
 
-/// Something that happened to a container, and is to be told.
+/// A container event to deliver.
 struct Word {
     what: Type,
     at: i64,
     whom: Actor,
-    /// The attributes of its sandbox, if that is known.
+    /// The attributes of its sandbox, if known.
     sandbox: Option<Attributes>,
-    /// What was known of it before.
+    /// The container's state before the event.
     before: Option<Container>,
-    /// As many looks had been taken.
+    /// The value of [`Known::looks`] at the event.
     looks: u64,
 }
 
@@ -252,7 +252,7 @@ impl Known {
             _ => return,
         };
         if what != Type::ContainerCreatedEvent {
-            // The word of a sandbox's start comes while it is being made, and says nothing new.
+            // The start event of a sandbox comes while it is being created, and contains nothing new.
             if what != Type::ContainerStartedEvent || is_container(&event.actor) {
                 shim.remembered.forget(&event.actor.id);
             }
@@ -284,16 +284,16 @@ impl Known {
         self.words.push(&pod, word);
     }
 
-    /// Whether nothing is left to be found out by a look.
+    /// Handles the outcome of a delivery; `false` means that another container list is needed.
     fn carried_out(&mut self, pod: String, (mut word, told): (Word, Told)) -> bool {
         if told == Told::Yes {
             self.words.go_on(pod, None);
         } else if word.looks != self.looks {
-            // The engine is back since, and who looked took this for told.
+            // The engine came back meanwhile, and that list counted this event as delivered: deliver it again.
             word.looks = self.looks;
             self.words.go_on(pod, Some(word));
         } else {
-            // What was known of it is known again: what has happened since is found out, and told, by the next look.
+            // Restores the state before the event, so that the next list detects and delivers the change.
             let id = word.whom.id;
             let next = self.words.find(&pod, |next| next.whom.id == id);
             if let Some(next) = next {
@@ -307,7 +307,7 @@ impl Known {
         true
     }
 
-    /// Returns what was known before.
+    /// Sets a container's state and returns the previous one.
     fn remember(&mut self, id: &str, now: Option<Container>) -> Option<Container> {
         match now {
             Some(now) => self.containers.insert(id.to_owned(), now),
@@ -315,7 +315,7 @@ impl Known {
         }
     }
 
-    /// Compares what there is with what was known, and makes up for what was not heard of.
+    /// Compares the list with the known state and generates the missed events.
     fn take_in(&mut self, shim: &Shim, listed: &[ContainerSummary]) {
         let begun = self.looks > 0;
         self.looks += 1;
@@ -360,11 +360,11 @@ impl Known {
     }
 }
 
-/// Does what something that happened asks for, and tells of it.
+/// Acts on an event and delivers it to the subscribers.
 async fn carry_out(shim: &Shim, word: &Word) -> Told {
     let id = &word.whom.id;
     match word.what {
-        // What is started here has its reader already; this one was started by hand.
+        // If this daemon started the container, a log follower exists; this is for containers started by hand.
         Type::ContainerStartedEvent
             if is_in(&word.whom.attributes, word.sandbox.as_ref())
                 && !shim.logs.is_followed(id) =>
@@ -398,8 +398,8 @@ fn is_kind(attributes: &Attributes, wanted: &str) -> bool {
     kind.is_some_and(|kind| kind == wanted)
 }
 
-/// Whether a container is one of a pod that is there. What it says of its log is believed then, and of no other:
-/// the labels of a container that somebody runs may be its image's.
+/// Whether a container belongs to an existing pod. Only then are its log labels trusted: other containers may have
+/// them from their image.
 fn is_in(container: &Attributes, sandbox: Option<&Attributes>) -> bool {
     let has = |attributes: &Attributes, kind| {
         let name = attributes.get("name");
@@ -409,7 +409,7 @@ fn is_in(container: &Attributes, sandbox: Option<&Attributes>) -> bool {
         && sandbox.is_some_and(|sandbox| has(sandbox, labels::SANDBOX))
 }
 
-/// What must have happened between two looks.
+/// Returns the events that must have happened between two lists.
 fn missed(before: Option<Stage>, now: Stage) -> Vec<Type> {
     let all = [
         (Stage::Created, Type::ContainerCreatedEvent),
@@ -422,8 +422,7 @@ fn missed(before: Option<Stage>, now: Stage) -> Vec<Type> {
         .collect()
 }
 
-/// After the first look, beside all that happens now: none of this waits for the rest of it, as the engine may
-/// hang over any container.
+/// Runs after the first list, in parallel to new events: the engine may hang on any container.
 async fn begin(shim: Shim, listed: Vec<ContainerSummary>) {
     let all = async {
         tokio::join!(
@@ -435,7 +434,7 @@ async fn begin(shim: Shim, listed: Vec<ContainerSummary>) {
     shim.stop.run_until_cancelled(all).await;
 }
 
-/// Reads the logs of what runs on, and completes those of what has ended.
+/// Resumes the logs of running containers and completes those of containers that have ended.
 async fn read_on(shim: &Shim, listed: &[ContainerSummary]) {
     let known: HashMap<&str, Attributes> = listed
         .iter()
@@ -459,7 +458,7 @@ async fn read_on(shim: &Shim, listed: &[ContainerSummary]) {
         .into_iter()
         .filter(|one| Stage::of(one) == Stage::Ended)
     {
-        // One after the other: there may be hundreds, and nobody waits for them.
+        // Sequentially: there may be hundreds, and no caller waits.
         let path = one.labels.get(labels::LOG_PATH).map_or("", String::as_str);
         if Path::new(path).is_file() && !Path::new(path).is_symlink() {
             read_on_log(shim, &one.id).await;
@@ -468,7 +467,7 @@ async fn read_on(shim: &Shim, listed: &[ContainerSummary]) {
     }
 }
 
-/// The same for one, as soon as the engine tells of it.
+/// Resumes one container's log when the engine answers.
 async fn read_on_log(shim: &Shim, id: &str) {
     if shim.logs.is_followed(id) {
         return;
@@ -480,12 +479,12 @@ async fn read_on_log(shim: &Shim, id: &str) {
     }
 }
 
-/// Reads a container's log.
+/// Starts the follower of a container's log.
 async fn read_log(shim: &Shim, found: DockerContainer) {
     let labels = &found.config.labels;
     let is_container = is_kind(labels, labels::CONTAINER) && names::is_ours(&found.name);
     let path = labels.get(labels::LOG_PATH).map_or("", String::as_str);
-    // A link leads to the engine's own log: cri-dockerd made it, and the kubelet reads it.
+    // A symlink to the engine's own log is from cri-dockerd, and the kubelet reads it directly.
     if !is_container || path.is_empty() || Path::new(path).is_symlink() {
         return;
     }
@@ -499,7 +498,7 @@ async fn read_log(shim: &Shim, found: DockerContainer) {
     }
 }
 
-/// Undoes the networks of sandboxes that neither the engine nor a checkpoint knows.
+/// Tears down networks of sandboxes that neither the engine nor a checkpoint knows.
 async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
     let Some(networks) = shim.network.cni() else {
         return;
@@ -513,14 +512,14 @@ async fn release_networks(shim: &Shim, listed: &[ContainerSummary]) {
         .chain(checkpoints)
         .collect();
     let attached = networks.list().await.unwrap_or_default();
-    // What was begun after the list was made is not in it.
+    // A sandbox created after the list is not in it.
     for entry in attached {
         let id = entry.attachment.id.as_str();
         if valid.contains(id) {
             continue;
         }
         let asked = shim.docker.container(id).await;
-        // Of what the engine tells nothing of, nobody knows that it is gone.
+        // If the engine does not answer, the sandbox may still exist.
         if !asked.is_err_and(|error| error.is_not_found()) {
             continue;
         }

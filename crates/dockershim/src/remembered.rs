@@ -1,8 +1,7 @@
-//! What was made here a moment ago, so that the engine need not be asked about it once more on the
-//! way to a running container.
+//! Cache of recently created sandboxes and containers, which saves calls to the engine while a container starts.
 //!
-//! The engine stays the only record: an entry goes with any word that the container has changed,
-//! and all of them go when such words may have been missed. Whoever finds nothing here asks.
+//! The engine stays the only record. An event about a container removes its entry, and a possible loss of events
+//! removes all. On a cache miss the engine is asked.
 
 use std::collections::HashMap;
 
@@ -14,29 +13,29 @@ use crate::limits::Extra;
 use crate::log::Source;
 use crate::names;
 
-/// The remembered pods and containers.
+/// The cached sandboxes and containers.
 #[derive(Debug, Default)]
 pub(crate) struct Remembered(Mutex<Entries>);
 
 #[derive(Debug, Default)]
 struct Entries {
-    /// Sandboxes that run.
+    /// Running sandboxes.
     sandboxes: HashMap<String, Sandbox>,
-    /// Containers that have not been started.
+    /// Containers that are created but not started.
     containers: HashMap<String, Made>,
 }
 
-/// What the making of a container must know of its sandbox.
+/// Facts about a sandbox that container creation needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Sandbox {
     /// The engine's runtime for its containers.
     pub(crate) runtime: String,
-    /// Its pod's namespace, where its name tells it.
+    /// The pod's namespace, if the sandbox's name contains it.
     pub(crate) namespace: Option<String>,
 }
 
 impl Sandbox {
-    /// What the engine says of one.
+    /// Extracts the facts from the engine's description.
     pub(crate) fn of(found: &Container) -> Self {
         Self {
             runtime: found.host_config.runtime.clone(),
@@ -45,26 +44,26 @@ impl Sandbox {
     }
 }
 
-/// What a container's start must know of its making.
+/// Facts about a created container that its start needs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Made {
-    /// The sandbox that it is in.
+    /// The container's sandbox.
     pub(crate) sandbox: String,
-    /// The pod, as the container's name has it.
+    /// The pod, parsed from the container's name.
     pub(crate) pod: Option<PodSandboxMetadata>,
-    /// Its name in the pod.
+    /// The container's name in the pod.
     pub(crate) name: String,
-    /// Its log, if it is to have one.
+    /// The container's log, if it has one.
     pub(crate) log: Option<Source>,
-    /// What is set after its start.
+    /// Limits that are applied after the start.
     pub(crate) extra: Option<Extra>,
 }
 
-/// Entries that nobody came back for are given up at this number of either kind.
+/// Maximum number of entries of each kind; a full cache takes no new ones.
 const MOST: usize = 4096;
 
 impl Remembered {
-    /// A sandbox runs.
+    /// Adds a running sandbox.
     pub(crate) fn sandbox_runs(&self, id: &str, sandbox: Sandbox) {
         self.change(|entries| {
             if entries.sandboxes.len() < MOST {
@@ -73,12 +72,12 @@ impl Remembered {
         });
     }
 
-    /// A sandbox that runs.
+    /// Returns a running sandbox.
     pub(crate) fn running_sandbox(&self, sandbox: &str) -> Option<Sandbox> {
         self.change(|entries| entries.sandboxes.get(sandbox).cloned())
     }
 
-    /// A container was made.
+    /// Adds a created container.
     pub(crate) fn made(&self, id: &str, made: Made) {
         self.change(|entries| {
             if entries.containers.len() < MOST {
@@ -87,12 +86,12 @@ impl Remembered {
         });
     }
 
-    /// A container that was made and not started since; only its first start finds it.
+    /// Takes the entry of a created container; only its first start finds it.
     pub(crate) fn take_made(&self, container: &str) -> Option<Made> {
         self.change(|entries| entries.containers.remove(container))
     }
 
-    /// Something happened to a sandbox or container.
+    /// Removes the entry of a changed sandbox or container.
     pub(crate) fn forget(&self, id: &str) {
         self.change(|entries| {
             entries.sandboxes.remove(id);
@@ -100,7 +99,7 @@ impl Remembered {
         });
     }
 
-    /// Anything may have happened.
+    /// Removes all entries, because any may have changed.
     pub(crate) fn forget_all(&self) {
         self.change(|entries| *entries = Entries::default());
     }

@@ -1,5 +1,5 @@
-//! A pod's `resolv.conf`. The engine writes one of its own, mixed with the host's; what the pod
-//! asked for takes its place, in the same file, which is mounted already.
+//! A pod's `resolv.conf`. The engine writes one that is mixed with the host's. It is replaced in the same file, which
+//! is already mounted.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use orlop_cri_api::v1::DnsConfig;
 
 use crate::error::{Error, Result};
 
-/// Writes what the pod asked for, if it asked for anything.
+/// Writes the pod's DNS configuration, if it has one.
 pub(crate) async fn write(path: &str, dns: Option<&DnsConfig>) -> Result<()> {
     let Some(text) = dns.map(text).filter(|text| !text.is_empty()) else {
         return Ok(());
@@ -33,7 +33,7 @@ pub(crate) async fn write(path: &str, dns: Option<&DnsConfig>) -> Result<()> {
 }
 
 fn text(dns: &DnsConfig) -> String {
-    // What goes between words must not begin a line of its own.
+    // Values with whitespace are skipped: they could start a line of their own.
     let clean = |word: &String| !word.is_empty() && !word.contains(char::is_whitespace);
     let mut text = String::new();
     for server in dns.servers.iter().filter(|word| clean(word)) {

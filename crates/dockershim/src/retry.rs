@@ -7,15 +7,15 @@ use tokio::time::{sleep, timeout};
 use crate::docker::DockerError;
 use crate::error::chain;
 
-/// An engine that takes longer to tell of one thing hangs over it.
+/// How long the engine may take for one object before it counts as hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// Pauses between tries to reach an engine that is away, from and to.
+/// First and longest pause between attempts to reach the engine.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// How often an engine may break off over one thing.
+/// How often the engine may break the connection for one object.
 const BREAKS: u32 = 5;
 
-/// Asks until the engine is there, and then waits for its answer for some time.
+/// Retries until the engine is reachable, and then waits for its response with a timeout.
 pub(crate) async fn persist<T, E, F>(
     patience: Duration,
     ask: impl Fn() -> F,

@@ -1,5 +1,5 @@
-//! The cgroup that an administrator wants the engine and this daemon in, so that they are
-//! accounted for as one (`--runtime-cgroups`).
+//! The cgroup that an administrator configures for the engine and this daemon, so that their usage is accounted
+//! together (`--runtime-cgroups`).
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -10,7 +10,7 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::error::{Error, Result, chain};
 
-/// Puts both there, if it is configured. The engine may be another process each time it comes.
+/// Moves both into the cgroup, if configured. The engine may be a new process after each reconnect.
 pub(crate) async fn enter(
     wanted: Option<&str>,
     hierarchies: Option<&Arc<Hierarchies>>,
@@ -42,8 +42,8 @@ fn put(wanted: &str, hierarchies: &Arc<Hierarchies>, endpoint: &Path) -> Result<
     Ok(())
 }
 
-/// The process that listens on the engine's socket. Where the service manager does, the engine
-/// is the service manager's to place.
+/// Returns the pid of the listener on the engine's socket. With socket activation that is the service manager, which
+/// then manages the engine's cgroup.
 fn engine_pid(endpoint: &Path) -> Option<i32> {
     let stream = UnixStream::connect(endpoint).ok()?;
     let pid = socket_peercred(&stream).ok()?.pid.as_raw_nonzero().get();

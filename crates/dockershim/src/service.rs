@@ -1,4 +1,4 @@
-//! The services, each call handed to the file of its name in `rpc/` or `rpc_inspection/`.
+//! The gRPC services. Each call is delegated to the file of its name in `rpc/` or `rpc_inspection/`.
 
 use orlop_cri_server::frame::Backend;
 
@@ -13,7 +13,7 @@ orlop_cri_server::serve_inspection!(Shim);
 impl Backend for Shim {
     type Failure = Error;
 
-    /// What has been begun is carried to its end.
+    /// Runs a call to its end, even if the client disconnects.
     async fn act<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T>> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The service and what its calls share.
+//! The service and the state that its calls share.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ use crate::stats::Stats;
 #[derive(Clone)]
 pub struct Shim(pub(crate) Arc<Inner>);
 
-/// What all calls share.
+/// The state that all calls share.
 pub struct Inner {
     pub(crate) config: Config,
     pub(crate) docker: Arc<Docker>,
@@ -42,7 +42,7 @@ pub struct Inner {
     pub(crate) engine_return: EngineReturn,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) network: Arc<PodNetwork>,
-    /// Which images may be used; `None`: any.
+    /// The signature policies; `None` allows any image.
     pub(crate) policies: Option<ForeignImages>,
     pub(crate) puller: Puller,
     pub(crate) pause: Pause,
@@ -52,15 +52,15 @@ pub struct Inner {
     pub(crate) logs: Logs,
     pub(crate) events: Events,
     pub(crate) execs: Arc<Execs>,
-    /// The memory for what commands print whose output is waited for.
+    /// Memory limit for the output of ExecSync commands.
     pub(crate) exec_outputs: OutputBudget,
     pub(crate) stats: Stats,
     pub(crate) image_usage: ImageUsage,
     pub(crate) metrics: Metrics,
     pub(crate) traces: Traces,
-    /// This machine's cgroups; without them there are no figures.
+    /// This machine's cgroups; without them there are no statistics.
     pub(crate) hierarchies: Option<Arc<Hierarchies>>,
-    /// The lowest oom_score_adj that can be set here, if not any.
+    /// The lowest oom_score_adj that can be set here; `None` if there is no limit.
     pub(crate) oom_floor: Option<i64>,
     pub(crate) stop: CancellationToken,
     pub(crate) tasks: TaskTracker,
@@ -82,26 +82,26 @@ impl std::fmt::Debug for Shim {
     }
 }
 
-/// Tasks get this long to end when the service stops.
+/// How long tasks may take to finish when the service stops.
 const FAREWELL: Duration = Duration::from_secs(3);
 
 impl Shim {
-    /// How long events are kept for listeners that come back.
+    /// Sets how long events are kept for subscribers that reconnect.
     pub fn keep_events(&self, time: Duration) {
         self.events.subscribers.keep(time);
     }
 
-    /// What was counted of calls to the engine.
+    /// Returns the metrics of calls to the engine.
     pub fn operations(&self) -> &Operations {
         self.docker.operations()
     }
 
-    /// Where the time of pods' starts went.
+    /// Returns the timelines of pod starts.
     pub fn traces(&self) -> &Traces {
         &self.traces
     }
 
-    /// The timeline of a pod's start.
+    /// Returns the timeline of a pod's start.
     pub(crate) fn trace_of(
         &self,
         sandbox: &str,
@@ -112,7 +112,7 @@ impl Shim {
         self.traces.of_pod(sandbox, name, runtime)
     }
 
-    /// Lets go of everything; pods go on.
+    /// Stops the service; pods keep running.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();

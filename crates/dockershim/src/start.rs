@@ -29,12 +29,12 @@ use crate::shim::{Inner, Shim};
 use crate::stats::Stats;
 use crate::{limits, reconcile, streaming};
 
-/// A start is not held up longer by an engine that hangs.
+/// How long an unresponsive engine may delay the start.
 const FIRST_WORD: Duration = Duration::from_secs(5);
 
 impl Shim {
-    /// Starts the service. An engine that is away is no error: `Status` tells, and everything
-    /// gets well when it comes.
+    /// Starts the service. An unreachable engine is no error: `Status` reports it, and the service recovers when the
+    /// engine comes.
     pub async fn start(config: Config, metrics: Metrics) -> Result<Self> {
         let files = Files::open(&config).await?;
         let policies = match &config.policies {
@@ -114,7 +114,7 @@ impl Inner {
     }
 }
 
-/// Finds out who listened to the events of an earlier run.
+/// Loads the event subscribers of an earlier run.
 async fn find_listeners(events: Events, config: &Config) -> Result<Events> {
     events.subscribers.keep(config.event_backlog);
     let file = config.listeners.clone();
@@ -127,8 +127,7 @@ async fn find_listeners(events: Events, config: &Config) -> Result<Events> {
     })?)
 }
 
-/// A cgroup driver that does not match is refused at once; an engine that is away cannot be
-/// asked.
+/// Rejects a cgroup driver that does not match. An unreachable engine is not checked.
 async fn check_engine(info: &EngineInfo) -> Result<()> {
     let asked = tokio::time::timeout(FIRST_WORD, info.cgroup_driver()).await;
     let answer = asked.unwrap_or_else(|_| {
@@ -145,7 +144,7 @@ async fn check_engine(info: &EngineInfo) -> Result<()> {
     }
 }
 
-/// What is read from this machine's files.
+/// State read from this machine's files.
 struct Files {
     checkpoints: Checkpoints,
     network: Arc<PodNetwork>,

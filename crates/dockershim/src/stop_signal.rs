@@ -1,18 +1,18 @@
-//! Signals: the CRI's numbers, the engine's names.
+//! Conversion of signals between the CRI's numbers and the engine's names.
 
 use orlop_cri_api::v1::Signal;
 
-/// The engine's name of a signal; `None` for the runtime's default.
+/// Returns the engine's name of a signal; `None` for the runtime's default.
 pub(crate) fn named(signal: Signal) -> Option<String> {
     let name = match signal {
         Signal::RuntimeDefault => return None,
         other => other.as_str_name(),
     };
-    // SIGRTMINPLUS3 is SIGRTMIN+3 to the engine.
+    // The engine writes SIGRTMINPLUS3 as SIGRTMIN+3.
     Some(name.replace("PLUS", "+").replace("MINUS", "-"))
 }
 
-/// The CRI's number of what the engine or an image calls a signal.
+/// Returns the CRI's number of a signal name of the engine or an image.
 pub(crate) fn parsed(text: &str) -> Signal {
     if text.is_empty() {
         return Signal::Sigterm;
@@ -26,7 +26,7 @@ pub(crate) fn parsed(text: &str) -> Signal {
     Signal::from_str_name(&format!("SIG{name}")).unwrap_or(Signal::RuntimeDefault)
 }
 
-/// Images may name signals by number; those that are in use for stopping.
+/// Converts a signal number, which images may use; supports the usual stop signals.
 fn numbered(number: i32) -> Signal {
     match number {
         1 => Signal::Sighup,

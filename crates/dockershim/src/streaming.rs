@@ -1,4 +1,4 @@
-//! What stands behind the streaming server: commands, containers and ports for its sessions.
+//! Backend of the streaming server: connects sessions to commands, containers and ports.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -21,9 +21,9 @@ use crate::error::{Error, Result};
 use crate::exec::{Execs, Running};
 use crate::find;
 
-/// How long a port of a pod may take to answer.
+/// Timeout for connecting to a port of a pod.
 const DIAL_LIMIT: Duration = Duration::from_secs(10);
-/// A vanished client is noticed within this time.
+/// How long the detection of a vanished client takes.
 const VANISHING: Duration = Duration::from_secs(1);
 const BUFFER: usize = 32 * 1024;
 
@@ -37,7 +37,7 @@ pub(crate) async fn listen(
     Ok(serving.await.map_err(Error::Internal)?)
 }
 
-/// What sessions lead to.
+/// Connects sessions to their targets.
 struct Sessions {
     docker: Arc<Docker>,
     execs: Arc<Execs>,
@@ -122,7 +122,7 @@ async fn attach(docker: &Docker, request: AttachRequest, client: Session) -> Res
     Ok(())
 }
 
-/// Copies between a client and a process until the process's output ends.
+/// Copies between a client and a process until the end of the process's output.
 async fn serve<R, F>(connection: Hijacked, terminal: bool, client: Session, resize: R)
 where
     R: Fn(u16, u16) -> F,
@@ -149,7 +149,7 @@ where
 
 async fn feed(stdin: Option<Input>, mut writer: WriteHalf<Hijacked>) {
     let Some(mut stdin) = stdin else {
-        // Dropped, it would end the other half, too.
+        // Returning would drop the other half of the connection, too.
         let () = std::future::pending().await;
         return;
     };
@@ -163,14 +163,14 @@ async fn feed(stdin: Option<Input>, mut writer: WriteHalf<Hijacked>) {
                 }
             }
             Err(_) => {
-                // Not a clean end: what came may be half of a file. If the client has vanished,
-                // the session ends before the process could take it for the whole.
+                // Input ended uncleanly: what came may be half of a file. If the client has vanished, the session ends
+                // before the process could take the input for complete.
                 sleep(VANISHING).await;
                 break;
             }
         }
     }
-    // The process sees the end of its input.
+    // The process reads the end of its input.
     let _ = writer.shutdown().await;
 }
 
@@ -181,7 +181,7 @@ where
 {
     let Some(mut resizes) = resizes else { return };
     while let Some(size) = resizes.next().await {
-        // The engine may still be making the process.
+        // The engine may still be creating the process.
         for pause in [
             Duration::ZERO,
             Duration::from_millis(50),
@@ -222,7 +222,7 @@ async fn copy_outputs(
                 Source::Stdout => &mut stdout,
                 Source::Stderr | Source::System => &mut stderr,
             };
-            // A client that wants no more of one stream may want the other.
+            // A client that closes one stream may still read the other.
             if let Some(open) = output
                 && open.write(&bytes).await.is_err()
             {
@@ -253,10 +253,10 @@ async fn port_forward(docker: &Docker, pod: &str, port: u16) -> Result<Box<dyn D
     Ok(Box::new(UntilEnd::new(stream, Box::pin(end_of(process)))))
 }
 
-/// A connection to a port of a pod, and the process that ends with the pod.
+/// A connection to a port of a pod, and a pidfd of the process that ends with the pod.
 type Dialled = std::io::Result<(TcpStream, OwnedFd)>;
 
-/// Connects to a port of a pod, which answers when it likes.
+/// Connects to a port of a pod, with a timeout.
 async fn dialled(pod: &str, pid: i32, port: u16) -> Result<Dialled, Refused> {
     static DIALLING: Place = Place::new("dialling ports of pods", 32, 4, 512);
     let dialling = DIALLING.run_for(pod, move || {
@@ -269,7 +269,7 @@ async fn dialled(pod: &str, pid: i32, port: u16) -> Result<Dialled, Refused> {
     dialling.await
 }
 
-/// Connects on the loopback interface, by either family.
+/// Connects on the loopback interface over IPv4 or IPv6.
 fn dial(port: u16) -> std::io::Result<TcpStream> {
     let v4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
@@ -291,7 +291,7 @@ mod tests {
         bind(&deaf, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
         listen(&deaf, 0).unwrap();
         let address: SocketAddr = getsockname(&deaf).unwrap().try_into().unwrap();
-        // It has room for one that it has not taken yet; who comes after is not heard.
+        // The backlog has space for one connection; later ones are not accepted.
         let first = TcpStream::connect(address).unwrap();
         let own = i32::try_from(std::process::id()).unwrap();
         let dials = (0..100).map(|pod: u32| {

@@ -1,4 +1,4 @@
-//! A container of a pod.
+//! Translation of a CRI container configuration into the engine's.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::limits::{self, Extra};
 use crate::{labels, stop_signal, view};
 
-/// What is known beside the request.
+/// Input of [`container`] that is not in the request.
 pub(crate) struct Around<'a> {
     pub(crate) config: &'a Containers,
     pub(crate) info: &'a Info,
@@ -29,11 +29,11 @@ pub(crate) struct Around<'a> {
     pub(crate) oom_floor: Option<i64>,
     /// The container's sandbox.
     pub(crate) sandbox: &'a str,
-    /// The engine's runtime for it.
+    /// The engine's runtime for the container.
     pub(crate) runtime: &'a str,
 }
 
-/// A container for the engine to make. Reads and makes files.
+/// Translates a container configuration for the engine. Reads files and creates directories.
 pub(crate) fn container(
     config: &CriConfig,
     pod: &PodSandboxConfig,
@@ -110,7 +110,7 @@ pub(crate) fn container(
             stdin_once: config.stdin_once,
             tty: config.tty,
             stop_signal: stop_signal::named(config.stop_signal()),
-            // The kubelet has probes of its own.
+            // The kubelet runs probes itself.
             healthcheck: Some(Healthcheck {
                 test: vec!["NONE".into()],
             }),
@@ -120,7 +120,7 @@ pub(crate) fn container(
     })
 }
 
-/// Where the container's log is to be; empty if nowhere.
+/// Returns the path of the container's log; empty if it has none.
 fn log_path(config: &CriConfig, pod: &PodSandboxConfig) -> String {
     if pod.log_directory.is_empty() || config.log_path.is_empty() {
         return String::new();

@@ -1,11 +1,11 @@
-//! Devices of the host, by path or by the names of their vendor.
+//! Host devices, by path or by CDI name.
 
 use orlop_cri_api::v1::ContainerConfig;
 
 use crate::docker::types::{DeviceMapping, DeviceRequest};
 use crate::error::{Error, Result};
 
-/// Devices by path.
+/// Translates devices given by path.
 pub(super) fn mappings(config: &ContainerConfig) -> Result<Vec<DeviceMapping>> {
     let mut mappings = Vec::new();
     for (index, device) in config.devices.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn mappings(config: &ContainerConfig) -> Result<Vec<DeviceMapping>> {
     Ok(mappings)
 }
 
-/// Devices by name: the engine has a driver for them if it was told to (`features.cdi`).
+/// Translates devices given by CDI name. The engine has a driver for them if `features.cdi` is on.
 pub(super) fn requests(config: &ContainerConfig) -> Vec<DeviceRequest> {
     let names: Vec<String> = config
         .cdi_devices

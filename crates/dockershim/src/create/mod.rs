@@ -1,4 +1,4 @@
-//! What a pod or container asks for, in the engine's words.
+//! Translation of pod and container configurations into the engine's.
 
 mod container;
 mod devices;

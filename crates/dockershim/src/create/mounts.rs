@@ -8,26 +8,26 @@ use crate::docker::ApiVersion;
 use crate::docker::types::{BindOptions, ImageOptions, Mount};
 use crate::error::{Error, Result};
 
-/// Mounts in the engine's words.
+/// Mounts in the engine's format.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Mounts {
     pub(super) mounts: Vec<Mount>,
-    /// Those that get a new label: only the old form can say so.
+    /// Mounts that are relabelled for SELinux: only the older `binds` format can express that.
     pub(super) binds: Vec<String>,
 }
 
-/// What the engine can do.
+/// Mount features of the engine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Abilities {
     pub(super) api: ApiVersion,
-    /// The runtime and the kernel make read-only what is below a mount, too.
+    /// Whether the runtime and the kernel support recursive read-only mounts.
     pub(super) recursive_read_only: bool,
 }
 
-/// The mounts. Directories that are missing on the host are made.
+/// Translates the mounts. Creates missing directories on the host.
 pub(super) fn mounts(config: &ContainerConfig, abilities: Abilities) -> Result<Mounts> {
-    // A label goes on what is mounted only where the pod says which: else it would get the one
-    // of whichever container comes first.
+    // Mounts are relabelled only if the pod sets an SELinux label. Otherwise they would get the label of the first
+    // container that mounts them.
     let relabel = config
         .linux
         .as_ref()
@@ -95,7 +95,7 @@ fn bind(mount: &orlop_cri_api::v1::Mount, abilities: Abilities) -> Mount {
         read_only: mount.readonly,
         bind_options: Some(BindOptions {
             propagation: propagation(mount.propagation()).into(),
-            // The engine's own default is "recursive where possible", which is not Kubernetes'.
+            // The engine's default is "recursive where possible", which differs from Kubernetes'.
             read_only_non_recursive: (knows && !mount.recursive_read_only).then_some(true),
             read_only_force_recursive: (knows && mount.recursive_read_only).then_some(true),
         }),
@@ -152,7 +152,7 @@ fn image_mount(
     })
 }
 
-/// The engine refuses a source that is missing; Kubernetes wants a directory there.
+/// Creates a missing mount source: the engine refuses it, and Kubernetes expects a directory there.
 fn make_missing(host_path: &str) -> Result<()> {
     let path = Path::new(host_path);
     match path.symlink_metadata() {

@@ -1,4 +1,4 @@
-//! Which namespaces are shared with whom.
+//! Namespace modes of sandboxes and containers.
 
 use orlop_cri_api::v1::{NamespaceMode, NamespaceOption};
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 
 const HOST: &str = "host";
 
-/// The engine's modes for a sandbox.
+/// The engine's namespace modes of a sandbox.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sandbox {
     pub(super) network: String,
@@ -17,7 +17,7 @@ pub(super) struct Sandbox {
     pub(super) own_network: bool,
 }
 
-/// The engine's modes for a container.
+/// The engine's namespace modes of a container.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Container {
     pub(super) network: String,
@@ -45,7 +45,7 @@ pub(super) fn of_sandbox(
             NamespaceMode::Node => HOST.into(),
             _ => "shareable".into(),
         },
-        // What containers share is the sandbox's own, so that is all there is to choose.
+        // Containers share the sandbox's namespace, so the host's is the only alternative.
         pid: match options.pid() {
             NamespaceMode::Node => HOST.into(),
             _ => String::new(),
@@ -74,7 +74,7 @@ pub(super) fn of_container(options: Option<&NamespaceOption>, sandbox: &str) -> 
                 return Err(Error::invalid(field, "is not a container ID").into());
             }
         },
-        // The host's name goes with the host's network.
+        // The UTS namespace follows the network namespace.
         uts: match options.network() {
             NamespaceMode::Node => HOST.into(),
             _ => String::new(),

@@ -1,4 +1,4 @@
-//! A sandbox: the process that holds a pod's namespaces.
+//! Translation of a pod sandbox configuration: the container that holds a pod's namespaces.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ use crate::docker::types::{
 use crate::error::{Error, Result};
 use crate::{labels, limits, names, pause};
 
-/// The pause process asks for next to nothing (the kernel's least is 2).
+/// The pause process needs almost no CPU time (the kernel's minimum is 2).
 const CPU_SHARES: i64 = 2;
-/// Whoever else is killed for want of memory, this one holds the pod together. Not the last of
-/// all: the engine and the kubelet come after it.
+/// The OOM killer takes nearly every other process first, because the pause process holds the pod's namespaces. The
+/// engine and the kubelet are protected even more.
 const OOM_SCORE_ADJ: i64 = -998;
 
-/// What is known beside the request.
+/// Input of [`sandbox`] that is not in the request.
 pub(crate) struct Around<'a> {
     pub(crate) config: &'a Config,
     pub(crate) info: &'a Info,
@@ -30,7 +30,7 @@ pub(crate) struct Around<'a> {
     pub(crate) oom_floor: Option<i64>,
 }
 
-/// A sandbox for the engine to make.
+/// Translates a pod sandbox configuration for the engine.
 pub(crate) fn sandbox(
     pod: &PodSandboxConfig,
     handler: &str,
@@ -66,8 +66,8 @@ pub(crate) fn sandbox(
     };
     let user = security::apply(&as_container, &mut host_config, around.info)?;
     host_config.security_opt.push("no-new-privileges".into());
-    // Whatever the containers get, the pause process gets the engine's own seccomp profile, or a
-    // narrower one where it is known what it does.
+    // Regardless of the containers' profile, the pause process gets the engine's default seccomp profile. The built-in
+    // pause process gets a narrower one.
     if image == pause::BUILT_IN {
         let option = pause_seccomp::option(around.info);
         host_config.security_opt.extend(option);
@@ -96,8 +96,8 @@ pub(crate) fn sandbox(
     })
 }
 
-/// A sandbox's security settings are some of a container's. Its process does nothing that takes
-/// privilege, whatever the containers may do.
+/// Converts a sandbox's security settings to a container's. The pause process never needs privilege, even if the
+/// containers have it.
 fn of_a_container(sandbox: &LinuxSandboxSecurityContext) -> LinuxContainerSecurityContext {
     LinuxContainerSecurityContext {
         selinux_options: sandbox.selinux_options.clone(),
@@ -112,7 +112,8 @@ fn of_a_container(sandbox: &LinuxSandboxSecurityContext) -> LinuxContainerSecuri
     }
 }
 
-/// The engine's systemd driver wants the slice alone; what is above it is in its name.
+/// Returns the cgroup parent for the driver. The engine's systemd driver wants only the slice, whose name implies its
+/// parents.
 pub(super) fn cgroup_parent(parent: &str, driver: Driver) -> String {
     match driver {
         Driver::Systemd => {
@@ -123,7 +124,7 @@ pub(super) fn cgroup_parent(parent: &str, driver: Driver) -> String {
     }
 }
 
-/// The engine's runtime for a handler.
+/// Returns the engine's runtime for a runtime handler.
 fn runtime(handler: &str, info: &Info) -> Result<String> {
     match handler {
         "" | "docker" => Ok(String::new()),
@@ -159,7 +160,7 @@ fn sysctls(
 fn port_bindings(mappings: &[PortMapping]) -> Result<BTreeMap<String, Vec<PortBinding>>> {
     let mut bindings: BTreeMap<String, Vec<PortBinding>> = BTreeMap::new();
     for (index, mapping) in mappings.iter().enumerate() {
-        // The kubelet sends every port of a container; only those with a host port are mapped.
+        // The kubelet sends every container port; only those with a host port are mapped.
         if mapping.host_port <= 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! The seccomp profile of a container. The engine wants it whole, not by its path.
+//! The seccomp profile of a container. The engine wants its content, not its path.
 
 use std::io;
 use std::path::Path;
@@ -8,10 +8,10 @@ use orlop_cri_api::v1::LinuxContainerSecurityContext;
 use super::security::Profile;
 use crate::error::{Error, Result};
 
-/// A larger file is no profile.
+/// The maximum size of a profile.
 const LARGEST: u64 = 1 << 20;
 
-/// The engine's option; `None` for its default profile. Reads a file.
+/// Returns the engine's seccomp option; `None` for its default profile. Reads a file.
 pub(super) fn option(
     security: &LinuxContainerSecurityContext,
     default_when_unset: bool,

@@ -1,4 +1,4 @@
-//! What a container's process may do.
+//! Security settings of a container's process.
 
 use orlop_cri_api::v1::security_profile::ProfileType;
 use orlop_cri_api::v1::{
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 
 const FIELD: &str = "config.linux.security_context";
 
-/// Puts it into the engine's words, and answers the user.
+/// Applies the security settings to the engine's configuration and returns the user.
 pub(super) fn apply(
     security: &LinuxContainerSecurityContext,
     host: &mut HostConfig,
@@ -51,7 +51,7 @@ pub(super) fn apply(
     user(security)
 }
 
-/// Paths hidden in a container. The lists are complete: empty ones hide nothing.
+/// Sets the masked and read-only paths of a container. The lists are complete: empty ones hide nothing.
 pub(super) fn hide(security: &LinuxContainerSecurityContext, host: &mut HostConfig) {
     if !security.privileged {
         host.masked_paths = Some(security.masked_paths.clone());
@@ -102,7 +102,7 @@ fn apparmor(security: &LinuxContainerSecurityContext, info: &Info) -> Result<Opt
     match profile {
         Profile::Default => Ok(None),
         Profile::Unconfined => Ok(Some("apparmor=unconfined".into())),
-        // The engine would run the container without a word and without the profile.
+        // The engine would silently run the container without the profile.
         Profile::Local(name) if !has(info, "apparmor") => {
             let problem = format!(
                 "the container requests the AppArmor profile {name:?}, but the Docker Engine does \
@@ -145,7 +145,7 @@ impl<'a> Profile<'a> {
         }
     }
 
-    /// The spelling of old clients. What it means to say nothing, the caller knows.
+    /// Parses the string format of old clients. The caller decides what an unset profile means.
     pub(super) fn of_old(text: &'a str, field: &str) -> Result<Self> {
         match text {
             "" | "runtime/default" | "docker/default" => Ok(Self::Default),

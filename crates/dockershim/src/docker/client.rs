@@ -1,7 +1,7 @@
-//! One request, one connection, over the engine's unix socket.
+//! HTTP client of the engine's unix socket: one connection per request.
 //!
-//! A connection to a unix socket costs some ten microseconds; not keeping any means that none
-//! is ever stale after the engine was restarted.
+//! A connection to a unix socket costs about ten microseconds. Without keep-alive, no connection is stale after the
+//! engine restarts.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,7 +26,7 @@ use super::reply::Reply;
 use super::types::VersionInfo;
 use super::version::ApiVersion;
 
-/// The engine, at its socket.
+/// A client of the Docker Engine at one socket.
 #[derive(Debug)]
 pub(crate) struct Docker {
     endpoint: PathBuf,
@@ -35,11 +35,11 @@ pub(crate) struct Docker {
     operations: Operations,
 }
 
-/// How long an engine that is alive may take to take a connection.
+/// Timeout for connecting to the engine.
 const CONNECT: Duration = Duration::from_secs(5);
 
 impl Docker {
-    /// A client; nothing is connected yet.
+    /// Creates a client; does not connect yet.
     pub(crate) fn new(endpoint: PathBuf, limit: Duration) -> Self {
         Self {
             endpoint,
@@ -49,22 +49,22 @@ impl Docker {
         }
     }
 
-    /// What was counted of its calls.
+    /// Returns the metrics of the calls to the engine.
     pub(crate) fn operations(&self) -> &Operations {
         &self.operations
     }
 
-    /// Where the engine listens.
+    /// Returns the path of the engine's socket.
     pub(crate) fn endpoint(&self) -> &Path {
         &self.endpoint
     }
 
-    /// How long a call may take.
+    /// Returns the timeout of a call.
     pub(crate) fn limit(&self) -> Duration {
         self.limit
     }
 
-    /// The version of the API spoken with the engine, agreed on at the first call.
+    /// Returns the API version used with the engine, negotiated at the first call.
     pub(crate) async fn api(&self) -> Result<ApiVersion> {
         if let Some(version) = *self.version() {
             return Ok(version);
@@ -73,7 +73,7 @@ impl Docker {
         self.agree(&info)
     }
 
-    /// Takes note of what the engine speaks. It may be another one than before.
+    /// Negotiates the API version with the engine. It may be another engine than before.
     pub(super) fn agree(&self, info: &VersionInfo) -> Result<ApiVersion> {
         let oldest = match info.min_api_version.as_str() {
             "" => None,
@@ -88,7 +88,7 @@ impl Docker {
         self.version.lock()
     }
 
-    /// A call with no body that answers with JSON.
+    /// Sends a call without a body and parses the JSON response.
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.within(&Method::GET, path, self.limit, async {
             self.send(Method::GET, path, None, &[]).await?.json().await
@@ -96,7 +96,7 @@ impl Docker {
         .await
     }
 
-    /// A call whose answer does not matter beyond its being no refusal.
+    /// Sends a call and only checks that the response is a success.
     pub(super) async fn act(
         &self,
         method: Method,
@@ -111,7 +111,7 @@ impl Docker {
         .await
     }
 
-    /// A call with a JSON body that answers with JSON.
+    /// Sends a call with a JSON body and parses the JSON response.
     pub(super) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -125,7 +125,7 @@ impl Docker {
         .await
     }
 
-    /// A call whose answer goes on for as long as it likes: only its beginning has a limit.
+    /// Sends a call with a streaming response. The timeout covers only the response's start.
     pub(super) async fn stream(
         &self,
         method: Method,
@@ -142,7 +142,7 @@ impl Docker {
         .await
     }
 
-    /// Does what takes so long at most, and counts it.
+    /// Runs a call with a timeout and counts it in the metrics.
     pub(super) async fn within<T>(
         &self,
         method: &Method,
@@ -191,7 +191,7 @@ impl Docker {
             .await
     }
 
-    /// The version is asked for without one, so that any engine can answer.
+    /// Sends a call without an API version in its path, which any engine can answer.
     pub(super) async fn send_unversioned<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         let (response, connection) = self.exchange(Method::GET, path, None, &[]).await?;
         let reply = Reply::new(response, connection, shown(path));
@@ -214,7 +214,7 @@ impl Docker {
             .await
             .map_err(broken)?;
         let connection = AbortOnDropHandle::new(tokio::spawn(async move {
-            // What goes wrong is told to the one who waits for the answer.
+            // The task that waits for the response reports the error.
             let _ = connection.with_upgrades().await;
         }));
         let mut request = Request::builder()
@@ -243,7 +243,7 @@ impl Docker {
 
     async fn connect(&self) -> Result<UnixStream> {
         let unreachable = |source| {
-            // Whoever listens there next may be another version.
+            // The next engine on the socket may have another version.
             *self.version() = None;
             DockerError::Unreachable {
                 endpoint: self.endpoint.clone(),
@@ -257,12 +257,12 @@ impl Docker {
     }
 }
 
-/// A path without its query: that may hold much, and what is asked for is clear without it.
+/// Returns a path without its query, which may be long and is not needed in messages.
 fn shown(path: &str) -> String {
     path.split('?').next().unwrap_or_default().to_owned()
 }
 
-/// A body that is JSON.
+/// A JSON request body.
 pub(super) trait ErasedBody {
     fn bytes(&self) -> Result<Bytes>;
 }
@@ -277,19 +277,19 @@ impl<T: Serialize> ErasedBody for T {
     }
 }
 
-/// All but what RFC 3986 leaves as it is.
+/// All characters except those that RFC 3986 calls unreserved.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'_')
     .remove(b'.')
     .remove(b'~');
 
-/// A query parameter, with whatever an URL does not take escaped.
+/// Percent-encodes a query parameter.
 pub(super) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, ESCAPED).to_string()
 }
 
-/// Filters, as the engine wants them in a query.
+/// Formats filters for the engine's query.
 pub(super) fn filters(filters: &[(&str, &[String])]) -> String {
     let map: serde_json::Map<String, serde_json::Value> = filters
         .iter()

@@ -1,4 +1,4 @@
-//! The engine's containers.
+//! Container calls of the engine's API.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use super::hijack::Hijacked;
 use super::reply::Reply;
 use super::types::{Container, ContainerSummary, CreateBody, Created, Resources};
 
-/// Which containers to list.
+/// The filter of a container list.
 #[derive(Debug, Default)]
 pub(crate) struct Which {
     /// `key=value`, or a key alone.
     pub(crate) labels: Vec<String>,
-    /// An id or the beginning of one.
+    /// An id or a prefix of one.
     pub(crate) id: Option<String>,
-    /// States by the engine's names; all if empty.
+    /// States by the engine's names; empty selects all.
     pub(crate) states: Vec<String>,
 }
 
-/// No key that a person presses: a session ends when its client says so.
+/// A key sequence that nobody types: a session ends only when the client closes it.
 const DETACH_KEYS: &str = "ctrl-^,ctrl-_,ctrl-^,ctrl-_,ctrl-^,ctrl-_,ctrl-^";
 
 impl Docker {
@@ -46,7 +46,7 @@ impl Docker {
         self.get(&format!("/containers/{}/json", escaped(id))).await
     }
 
-    /// What the container's own files take, which the engine has to go and count.
+    /// Returns the size of a container's writable layer, which the engine has to compute.
     pub(crate) async fn container_size(&self, id: &str) -> Result<Option<u64>> {
         #[derive(serde::Deserialize)]
         struct Sized {
@@ -63,14 +63,15 @@ impl Docker {
         self.act(Method::POST, &path, None, self.limit()).await
     }
 
-    /// Stops it with its stop signal, after `grace` with a kill. One that does not run is fine.
+    /// Stops a container with its stop signal, and kills it after `grace`. A container that is not running is a
+    /// success.
     pub(crate) async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
         let path = format!("/containers/{}/stop?t={}", escaped(id), grace.as_secs());
         self.act(Method::POST, &path, None, self.limit() + grace)
             .await
     }
 
-    /// Removes it with its anonymous volumes.
+    /// Removes a container with its anonymous volumes.
     pub(crate) async fn remove_container(&self, id: &str, force: Force) -> Result<()> {
         let force = u8::from(force == Force::Yes);
         let path = format!("/containers/{}?v=1&force={force}", escaped(id));
@@ -83,7 +84,7 @@ impl Docker {
             .await
     }
 
-    /// The container's log from `since` on, going on while it runs if `follow` says so.
+    /// Reads the container's log from `since` on; with `follow`, until the container ends.
     pub(crate) async fn logs(&self, id: &str, since: &str, follow: Follow) -> Result<Reply> {
         let follow = u8::from(follow == Follow::Yes);
         let path = format!(
@@ -94,7 +95,7 @@ impl Docker {
         self.stream(Method::GET, &path, None, &[]).await
     }
 
-    /// Connects to the streams of a container's first process.
+    /// Connects to the standard streams of a container's first process.
     pub(crate) async fn attach(&self, id: &str, streams: Streams) -> Result<Hijacked> {
         let flag = u8::from;
         let path = format!(
@@ -114,21 +115,21 @@ impl Docker {
     }
 }
 
-/// Whether a running container is removed, too.
+/// Whether to remove a running container, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Force {
     No,
     Yes,
 }
 
-/// Whether a log goes on.
+/// Whether to follow a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Follow {
     No,
     Yes,
 }
 
-/// Which streams are wanted.
+/// The standard streams to attach.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Streams {
     pub(crate) stdin: bool,

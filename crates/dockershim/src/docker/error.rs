@@ -1,16 +1,16 @@
-//! Why a call of the engine failed.
+//! Errors of calls to the engine.
 
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The outcome of a call of the engine.
+/// The result of a call to the engine.
 pub(crate) type Result<T> = std::result::Result<T, DockerError>;
 
-/// Why a call of the engine failed.
+/// An error of a call to the engine.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DockerError {
-    /// Nobody listens on the socket.
+    /// No process listens on the socket.
     #[error(
         "cannot reach the Docker Engine at {}; check that it runs and that docker.endpoint is its socket",
         endpoint.display()
@@ -20,7 +20,7 @@ pub(crate) enum DockerError {
         #[source]
         source: io::Error,
     },
-    /// The engine said no; the message is its own.
+    /// The engine rejected the call; the message is the engine's.
     #[error("{message}")]
     Refused { status: u16, message: String },
     /// The engine did not answer in time.
@@ -33,16 +33,16 @@ pub(crate) enum DockerError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// An answer that is not what the API says.
+    /// The response does not match the API.
     #[error("cannot parse the Docker Engine's response ({doing}): {problem}")]
     Unreadable { doing: String, problem: String },
-    /// There is no version of the API that both sides speak.
+    /// No API version is supported by both sides.
     #[error("{0}")]
     Version(String),
 }
 
 impl DockerError {
-    /// No such container, image or exec. An image that goes at this moment is called otherwise.
+    /// Whether the container, image or exec does not exist. An image that is being removed gives another error.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {
             Self::Refused { status: 404, .. } => true,
@@ -51,12 +51,12 @@ impl DockerError {
         }
     }
 
-    /// The object is not in the state for it, or its name is taken.
+    /// Whether the object is in the wrong state or its name is taken.
     pub(crate) fn is_conflict(&self) -> bool {
         matches!(self, Self::Refused { status: 409, .. })
     }
 
-    /// The engine does not answer, as opposed to saying no.
+    /// Whether the engine does not respond, as opposed to rejecting the call.
     pub(crate) fn is_absence(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Commands in containers.
+//! Exec calls of the engine's API.
 
 use bytes::Bytes;
 use http::Method;
@@ -10,7 +10,7 @@ use super::error::Result;
 use super::hijack::Hijacked;
 use super::types::Exec;
 
-/// A command to be run in a container.
+/// A command to run in a container.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ExecConfig {
     pub(crate) command: Vec<String>,
@@ -19,7 +19,7 @@ pub(crate) struct ExecConfig {
 }
 
 impl Docker {
-    /// Makes a command known to the engine; it does not run yet.
+    /// Creates an exec in the engine without starting it.
     pub(crate) async fn create_exec(&self, container: &str, config: &ExecConfig) -> Result<String> {
         #[derive(Serialize)]
         #[serde(rename_all = "PascalCase")]
@@ -47,7 +47,7 @@ impl Docker {
         Ok(made.id)
     }
 
-    /// Runs it, connected to its streams.
+    /// Starts an exec and connects to its streams.
     pub(crate) async fn start_exec(&self, exec: &str, tty: bool) -> Result<Hijacked> {
         let body = format!("{{\"Detach\":false,\"Tty\":{tty}}}");
         self.hijack(

@@ -1,39 +1,39 @@
-//! The streams of a container, several in one.
+//! Decoder of the multiplexed streams of a container.
 //!
-//! Without a terminal each piece has a header of eight bytes: the stream's number, three zeros,
-//! the piece's length. With a terminal there is one stream and no header.
+//! Without a terminal each frame has a header of eight bytes: the stream's number, three zeros, the frame's length.
+//! With a terminal there is one stream and no header.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
-/// Which stream a piece comes from.
+/// The stream that a frame belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The standard output, and all of a terminal.
+    /// The standard output, or the single stream of a terminal.
     Stdout,
     /// The standard error.
     Stderr,
-    /// The engine itself, about what went wrong.
+    /// An error message of the engine itself.
     System,
 }
 
-/// Takes pieces apart.
+/// Decoder of frames.
 #[derive(Debug)]
 pub(crate) struct Frames {
     terminal: bool,
     buffer: BytesMut,
 }
 
-/// Why a stream cannot be taken apart.
+/// The reason why a stream cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 #[error("the engine's stream contains an invalid frame: {0}")]
 pub(crate) struct BadFrame(String);
 
 const HEADER: usize = 8;
-/// The engine makes pieces of 16 or 32 KiB; one of this size is none.
+/// The maximum frame size; the engine's frames have 16 or 32 KiB.
 const LARGEST: usize = 16 << 20;
 
 impl Frames {
-    /// For a stream with or without headers.
+    /// Creates a decoder for a stream with headers, or without them for a terminal.
     pub(crate) fn new(terminal: bool) -> Self {
         Self {
             terminal,
@@ -41,12 +41,12 @@ impl Frames {
         }
     }
 
-    /// Takes more of the stream.
+    /// Appends bytes of the stream.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole piece.
+    /// Returns the next complete frame.
     pub(crate) fn next(&mut self) -> Result<Option<(Source, Bytes)>, BadFrame> {
         if self.terminal {
             let all = self.buffer.split().freeze();

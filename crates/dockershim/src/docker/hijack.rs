@@ -1,4 +1,4 @@
-//! A call that turns its connection into the streams of a process.
+//! HTTP upgrade of a connection to the streams of a process.
 
 use bytes::Bytes;
 use http::{HeaderName, Method, StatusCode};
@@ -9,11 +9,11 @@ use super::client::Docker;
 use super::error::{DockerError, Result};
 use super::reply::Reply;
 
-/// The connection that became the streams of a process.
+/// An upgraded connection that carries the streams of a process.
 pub(crate) type Hijacked = TokioIo<Upgraded>;
 
 impl Docker {
-    /// Posts, and keeps the connection.
+    /// Sends a POST request and returns the upgraded connection.
     pub(super) async fn hijack(&self, path: &str, body: Option<Bytes>) -> Result<Hijacked> {
         self.within(&Method::POST, path, self.limit(), async {
             let version = self.api().await?;
@@ -34,7 +34,7 @@ impl Docker {
                     problem: "the engine did not upgrade the connection".to_owned(),
                 });
             }
-            // The connection's task ends by itself as it hands the socket over.
+            // The connection's task ends when it hands over the socket.
             let upgraded = hyper::upgrade::on(response).await;
             drop(connection);
             let upgraded = upgraded.map_err(|error| DockerError::Broken {

@@ -1,4 +1,4 @@
-//! The engine's images.
+//! Image calls of the engine's API.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE;
@@ -11,7 +11,7 @@ use super::error::Result;
 use super::reply::Reply;
 use super::types::{Image, ImageSummary};
 
-/// Credentials for a registry, in the engine's spelling.
+/// Registry credentials in the engine's format.
 #[derive(Clone, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct RegistryAuth {
     pub(crate) username: String,
@@ -43,7 +43,7 @@ impl Docker {
             .await
     }
 
-    /// Begins to pull; the progress is read from the answer.
+    /// Starts a pull; the response streams the progress.
     pub(crate) async fn pull(
         &self,
         repository: &str,
@@ -66,7 +66,7 @@ impl Docker {
             .await
     }
 
-    /// Gives an image one more name, which another may have had.
+    /// Adds a tag to an image. The tag may move from another image.
     pub(crate) async fn tag_image(&self, id: &str, repository: &str, tag: &str) -> Result<()> {
         let path = format!(
             "/images/{}/tag?repo={}&tag={}",
@@ -77,13 +77,13 @@ impl Docker {
         self.act(Method::POST, &path, None, self.limit()).await
     }
 
-    /// Takes one name from an image, or the image itself where it has no more.
+    /// Removes one name of an image, or the image if that was its last name.
     pub(crate) async fn remove_image(&self, name: &str) -> Result<()> {
         let path = format!("/images/{}?force=0&noprune=0", escaped(name));
         self.act(Method::DELETE, &path, None, self.limit()).await
     }
 
-    /// Loads an archive of `docker save`'s kind.
+    /// Loads an archive in the format of `docker save`.
     pub(crate) async fn load_image(&self, archive: Bytes) -> Result<Reply> {
         self.stream(
             Method::POST,

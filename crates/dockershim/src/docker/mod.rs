@@ -1,4 +1,4 @@
-//! The Docker Engine's API, as far as it is needed here.
+//! The part of the Docker Engine's API that the service uses.
 
 mod client;
 mod containers;

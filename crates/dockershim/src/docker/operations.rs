@@ -1,4 +1,4 @@
-//! What is counted of calls to the engine, under the names that cri-dockerd and older kubelets gave them.
+//! Metrics of calls to the engine, under the names that cri-dockerd and older kubelets use.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 
-/// Calls to the engine by kind. Cheap to clone; all clones are one.
+/// Metrics of calls to the engine by operation. Cheap to clone; all clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Operations(Arc<Inner>);
 
@@ -27,7 +27,7 @@ struct Labels {
     operation_type: &'static str,
 }
 
-/// The buckets that Prometheus' clients have where nobody names others, as in cri-dockerd.
+/// The default buckets of Prometheus clients, as in cri-dockerd.
 const BUCKETS: [f64; 11] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
 ];
@@ -44,7 +44,7 @@ impl Default for Inner {
 }
 
 impl Operations {
-    /// Writes them for Prometheus.
+    /// Encodes the metrics in the format of Prometheus.
     pub fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let inner = &self.0;
         let counters = [
@@ -72,7 +72,7 @@ impl Operations {
         family.encode(encoder.encode_descriptor(name, help, None, family.metric_type())?)
     }
 
-    /// A call begins.
+    /// Starts the measurement of a call.
     pub(super) fn begin(&self, method: &Method, path: &str) -> Measured {
         Measured {
             operations: self.clone(),
@@ -84,7 +84,7 @@ impl Operations {
         }
     }
 
-    /// A pull whose answer had begun well has failed.
+    /// Counts a pull that failed after its response started successfully.
     pub(crate) fn pull_failed(&self) {
         let labels = Labels {
             operation_type: PULL,
@@ -93,16 +93,16 @@ impl Operations {
     }
 }
 
-/// How a call ended.
+/// The outcome of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
     Well,
     Badly,
-    /// Its time was over.
+    /// The call timed out.
     Late,
 }
 
-/// A call under way; counted when it is dropped, also where nobody waits for it any more.
+/// A call in progress. Dropping it counts the call, also if the caller was cancelled.
 pub(super) struct Measured {
     operations: Operations,
     labels: Labels,
@@ -134,10 +134,10 @@ impl Drop for Measured {
     }
 }
 
-/// A pull's name.
+/// The operation name of a pull.
 const PULL: &str = "pull_image";
 
-/// What cri-dockerd calls it.
+/// Returns cri-dockerd's operation name of a call.
 fn kind(method: &Method, path: &str) -> &'static str {
     let (path, query) = path.split_once('?').unwrap_or((path, ""));
     let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
@@ -162,7 +162,7 @@ fn kind(method: &Method, path: &str) -> &'static str {
         ("images", "json", None) => "list_images",
         ("images", "create", None) => PULL,
         ("images", _, _) if *method == Method::DELETE => "remove_image",
-        // Names of images have slashes of their own, which are escaped.
+        // Slashes in image names are escaped.
         ("images", _, Some("json")) => "inspect_image",
         ("images", _, Some("history")) => "image_history",
         ("info", ..) => "info",

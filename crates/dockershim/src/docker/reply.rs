@@ -1,4 +1,4 @@
-//! The engine's answer to one request.
+//! The engine's response to a request.
 
 use bytes::{Bytes, BytesMut};
 use http::{Response, StatusCode};
@@ -10,12 +10,12 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::error::{DockerError, Result};
 
-/// An answer larger than this is no list of containers or images.
+/// The maximum size of a response; no list of containers or images is larger.
 const LARGEST: usize = 256 << 20;
-/// A refusal needs no more words than this.
+/// The maximum size of an error response.
 const LARGEST_REFUSAL: usize = 64 << 10;
 
-/// An answer whose body has not been read.
+/// A response whose body is not read yet.
 #[derive(Debug)]
 pub(crate) struct Reply {
     status: StatusCode,
@@ -38,7 +38,7 @@ impl Reply {
         }
     }
 
-    /// The answer, unless it is a refusal.
+    /// Returns the response if its status is a success, otherwise the engine's error.
     pub(super) async fn accepted(mut self) -> Result<Self> {
         if self.status.is_success() || self.status == StatusCode::NOT_MODIFIED {
             return Ok(self);
@@ -64,7 +64,7 @@ impl Reply {
         Err(DockerError::Refused { status, message })
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// Reads the next chunk of the body; `None` at its end.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes>> {
         loop {
             match self.body.frame().await? {
@@ -83,7 +83,7 @@ impl Reply {
         }
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     pub(super) async fn json<T: DeserializeOwned>(mut self) -> Result<T> {
         let body = self.bytes(LARGEST).await?;
         serde_json::from_slice(&body).map_err(|error| DockerError::Unreadable {
@@ -92,7 +92,7 @@ impl Reply {
         })
     }
 
-    /// Reads the body for the sake of its end.
+    /// Reads and discards the body.
     pub(super) async fn drain(mut self) -> Result<()> {
         while let Some(piece) = self.next().await {
             piece?;
@@ -125,7 +125,7 @@ mod tests {
 
     use crate::docker::Docker;
 
-    /// An engine that answers one request, and never stops. Blanks are no end of JSON.
+    /// An engine whose response to one request never ends. Blanks do not end JSON.
     fn babbling(socket: &Path, status: &'static str) -> std::thread::JoinHandle<()> {
         let listener = UnixListener::bind(socket).unwrap();
         std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The engine itself.
+//! System calls of the engine's API.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::types::{DiskUsage, Info, VersionInfo};
 use super::version::ApiVersion;
 
 impl Docker {
-    /// What the engine is, and whether it answers.
+    /// Asks the engine for its version.
     pub(crate) async fn version_info(&self, limit: Duration) -> Result<VersionInfo> {
         let asking = self.send_unversioned("/version");
         let info = self.within(&http::Method::GET, "/version", limit, asking);
@@ -24,7 +24,7 @@ impl Docker {
         self.get("/info").await
     }
 
-    /// What images take on disk. Old engines count everything else along.
+    /// Returns the disk usage of images. Older engines also compute that of containers and volumes.
     pub(crate) async fn image_usage(&self) -> Result<u64> {
         let path = if self.api().await? >= ApiVersion::USAGE_BY_TYPE {
             "/system/df?type=image"
@@ -36,7 +36,7 @@ impl Docker {
         Ok(u64::try_from(size).unwrap_or(0))
     }
 
-    /// What happens to containers with this label, from `since` (seconds, dot, nanoseconds) on.
+    /// Subscribes to events of containers with this label, from `since` (seconds, dot, nanoseconds) on.
     pub(crate) async fn events(&self, label: &str, since: Option<&str>) -> Result<Reply> {
         let filters = filters(&[
             ("type", &["container".to_owned()]),

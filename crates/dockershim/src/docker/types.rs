@@ -1,11 +1,11 @@
-//! What the engine says and is told, as far as it is read here.
+//! Request and response types of the engine's API, with the fields that the service uses.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// The engine writes `null` for what is empty.
+/// Deserializes `null`, which the engine writes for empty values, as the default.
 fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -14,7 +14,7 @@ where
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// The engine's answer to `GET /version`.
+/// The response to `GET /version`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct VersionInfo {
@@ -25,7 +25,7 @@ pub(crate) struct VersionInfo {
     pub(crate) kernel_version: String,
 }
 
-/// The engine's answer to `GET /info`.
+/// The response to `GET /info`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Info {
@@ -47,14 +47,14 @@ pub(crate) struct Info {
 }
 
 impl Info {
-    /// Whether images are in containerd's store, not in the engine's own.
+    /// Whether the engine uses containerd's image store instead of its own.
     pub(crate) fn has_containerd_images(&self) -> bool {
         let mut pairs = self.driver_status.iter();
         pairs.any(|pair| *pair == ["driver-type", "io.containerd.snapshotter.v1"])
     }
 }
 
-/// A runtime that the engine knows.
+/// A runtime that is configured in the engine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct RuntimeInfo {
@@ -79,7 +79,7 @@ pub(crate) struct ContainerSummary {
     pub(crate) state: String,
 }
 
-/// The engine's answer to `GET /containers/ID/json`.
+/// The response to `GET /containers/ID/json`.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Container {
@@ -99,7 +99,7 @@ pub(crate) struct Container {
     pub(crate) graph_driver: GraphDriver,
 }
 
-/// How a container is.
+/// The state of a container.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ContainerState {
@@ -144,7 +144,7 @@ pub(crate) struct ContainerConfig {
     pub(crate) exposed_ports: Option<BTreeMap<String, Value>>,
 }
 
-/// How the engine would look after a container's health.
+/// The health check of a container.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Healthcheck {
@@ -200,7 +200,7 @@ pub(crate) struct HostConfig {
     pub(crate) pids_limit: Option<i64>,
 }
 
-/// Limits that can also be changed later.
+/// Limits that can be updated on an existing container.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Resources {
@@ -228,14 +228,14 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
-/// When the engine starts a container by itself.
+/// When the engine restarts a container.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct RestartPolicy {
     pub(crate) name: String,
 }
 
-/// A port of the host.
+/// A host port.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct PortBinding {
@@ -243,7 +243,7 @@ pub(crate) struct PortBinding {
     pub(crate) host_port: String,
 }
 
-/// A device of the host.
+/// A host device.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct DeviceMapping {
@@ -252,7 +252,7 @@ pub(crate) struct DeviceMapping {
     pub(crate) cgroup_permissions: String,
 }
 
-/// Devices by the names of their vendor.
+/// A request for devices by CDI name.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct DeviceRequest {
@@ -270,7 +270,7 @@ pub(crate) struct Ulimit {
     pub(crate) hard: i64,
 }
 
-/// A mount asked for.
+/// A mount in a create request.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Mount {
@@ -284,7 +284,7 @@ pub(crate) struct Mount {
     pub(crate) image_options: Option<ImageOptions>,
 }
 
-/// What holds for a bind mount alone.
+/// Options of a bind mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct BindOptions {
@@ -295,7 +295,7 @@ pub(crate) struct BindOptions {
     pub(crate) read_only_force_recursive: Option<bool>,
 }
 
-/// What holds for the mount of an image alone.
+/// Options of an image mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ImageOptions {
@@ -303,7 +303,7 @@ pub(crate) struct ImageOptions {
     pub(crate) subpath: String,
 }
 
-/// A mount that a container has.
+/// A mount of an existing container.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct MountPoint {
@@ -315,7 +315,7 @@ pub(crate) struct MountPoint {
     pub(crate) propagation: String,
 }
 
-/// The network that the engine gave a container.
+/// The networks of a container.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct NetworkSettings {
@@ -323,12 +323,12 @@ pub(crate) struct NetworkSettings {
     pub(crate) ip_address: String,
     #[serde(rename = "GlobalIPv6Address")]
     pub(crate) global_ipv6_address: String,
-    /// By network; newer engines say it here alone.
+    /// Endpoints by network; newer engines report addresses only here.
     #[serde(deserialize_with = "or_default")]
     pub(crate) networks: BTreeMap<String, Endpoint>,
 }
 
-/// A container's place in one network.
+/// A container's endpoint in a network.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Endpoint {
@@ -338,7 +338,7 @@ pub(crate) struct Endpoint {
     pub(crate) global_ipv6_address: String,
 }
 
-/// Where a container's or image's files are.
+/// The location of a container's or image's files.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct GraphDriver {
@@ -346,7 +346,7 @@ pub(crate) struct GraphDriver {
     pub(crate) data: BTreeMap<String, String>,
 }
 
-/// What to make.
+/// The body of a container create request.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct CreateBody {
@@ -355,7 +355,7 @@ pub(crate) struct CreateBody {
     pub(crate) host_config: HostConfig,
 }
 
-/// What was made.
+/// The response to a create request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Created {
@@ -364,7 +364,7 @@ pub(crate) struct Created {
     pub(crate) warnings: Vec<String>,
 }
 
-/// How a command in a container is.
+/// The state of an exec.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Exec {
@@ -385,7 +385,7 @@ pub(crate) struct ImageSummary {
     pub(crate) size: i64,
 }
 
-/// The engine's answer to `GET /images/NAME/json`.
+/// The response to `GET /images/NAME/json`.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Image {
@@ -405,7 +405,7 @@ pub(crate) struct Image {
     pub(crate) root_fs: Value,
 }
 
-/// What an image says about its containers.
+/// The defaults that an image sets for its containers.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct ImageConfig {
@@ -429,7 +429,7 @@ pub(crate) struct ImageConfig {
     pub(crate) stop_signal: String,
 }
 
-/// Something that happened.
+/// An event of the engine.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Event {
@@ -441,7 +441,7 @@ pub(crate) struct Event {
     pub(crate) time_nano: i64,
 }
 
-/// Whom it happened to.
+/// The object of an event.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Actor {
@@ -451,17 +451,17 @@ pub(crate) struct Actor {
     pub(crate) attributes: BTreeMap<String, String>,
 }
 
-/// What the engine's objects take on disk.
+/// Disk usage of the engine's objects.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct DiskUsage {
     pub(crate) layers_size: i64,
-    /// Newer engines say it here.
+    /// Usage of images, where newer engines report it.
     #[serde(deserialize_with = "or_default")]
     pub(crate) image_usage: Usage,
 }
 
-/// What one kind of objects takes on disk.
+/// Disk usage of one kind of object.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub(crate) struct Usage {

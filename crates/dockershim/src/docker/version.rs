@@ -1,4 +1,4 @@
-//! Which version of the API is spoken.
+//! Versions of the engine's API.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,23 +13,23 @@ pub(crate) struct ApiVersion {
 }
 
 impl ApiVersion {
-    /// The oldest that has what is needed (Docker 20.10).
+    /// The oldest supported version (Docker 20.10).
     pub(crate) const OLDEST: Self = Self::new(1, 41);
-    /// The newest that this was written against (Docker 29).
+    /// The newest known version (Docker 29).
     pub(crate) const NEWEST: Self = Self::new(1, 56);
-    /// Read-only mounts can be recursive or not as asked.
+    /// The first version that can choose whether read-only mounts are recursive.
     pub(crate) const RECURSIVE_READ_ONLY: Self = Self::new(1, 44);
-    /// Images can be mounted.
+    /// The first version with image mounts.
     pub(crate) const IMAGE_MOUNTS: Self = Self::new(1, 48);
-    /// `/system/df` can be asked for images alone.
+    /// The first version whose `/system/df` can report images alone.
     pub(crate) const USAGE_BY_TYPE: Self = Self::new(1, 42);
 
-    /// A version.
+    /// Creates a version.
     pub(crate) const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor }
     }
 
-    /// The version to speak with an engine that speaks from `oldest` to `newest`.
+    /// Negotiates the version for an engine that supports `oldest` to `newest`.
     pub(crate) fn agreed(oldest: Option<Self>, newest: Self) -> Result<Self> {
         if newest < Self::OLDEST {
             return Err(DockerError::Version(format!(

@@ -1,4 +1,4 @@
-//! How far a log file has come.
+//! Position that a log file has reached in the engine's log.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,19 +12,19 @@ use orlop_fs::LogPlace;
 use super::lines::Piece;
 use crate::clock;
 
-/// The latest times in a file, and how many pieces have each of them.
+/// The latest timestamps in a log file, with the number of pieces that have each one.
 ///
-/// Times tell old from new only at the beginning of a stream, where the engine tells again of
-/// what was last. After that everything is new: the two streams of a container are stored side by
-/// side, and their times may be out of order. So that no stream's last words are taken for old
-/// where the other's were read before them, the engine is asked for a little more than is missing.
+/// Timestamps separate old from new pieces only at the start of a stream, where the engine repeats recent ones. All
+/// later pieces are new: the engine stores the two streams of a container interleaved, and their timestamps may be out
+/// of order. The engine is therefore asked for slightly more than is missing, so that the last pieces of one stream
+/// are not taken for old.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cursor {
-    /// Nanoseconds since the epoch, with the number of pieces.
+    /// Number of pieces by nanoseconds since the epoch.
     recent: BTreeMap<i64, u32>,
-    /// Nothing before this is asked for.
+    /// The earliest time that is requested.
     floor: i64,
-    /// What the engine was asked for, until something later comes.
+    /// State of the last request until a later piece arrives.
     again: Option<Again>,
 }
 
@@ -32,22 +32,22 @@ pub(super) struct Cursor {
 struct Again {
     from: i64,
     until: i64,
-    /// What has been written and not been told of again.
+    /// Pieces that are written and that the engine has not repeated yet.
     left: BTreeMap<i64, u32>,
 }
 
-/// By how much times are out of order at most, in nanoseconds: the engine takes the time of a piece
-/// and may be held up before it stores it.
+/// Maximum disorder of timestamps in nanoseconds: the engine may be delayed between the timestamp of a piece and its
+/// storage.
 const DISORDER: i64 = 100_000_000;
 
-/// So many times are kept at most.
+/// Maximum number of timestamps kept.
 const MOST: usize = 512;
 
-/// The last lines of a file are in its last so many bytes: one has 16 KiB of content.
+/// Bytes read from the end of a file, which contain its last lines: a line has up to 16 KiB of content.
 const TAIL: u64 = 256 * 1024;
 
 impl Cursor {
-    /// Before everything from this time on.
+    /// Creates a cursor before all pieces from this time on.
     pub(super) fn at(time: i64) -> Self {
         Self {
             floor: time,
@@ -55,8 +55,7 @@ impl Cursor {
         }
     }
 
-    /// After what a log has. A file that was rotated away just now has it, if this one has
-    /// nothing yet.
+    /// Creates a cursor after the content of a log. An empty file continues the newest rotated one.
     pub(super) fn of_log(path: &Path) -> io::Result<Self> {
         let place = match LogPlace::find(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
@@ -82,13 +81,13 @@ impl Cursor {
     fn of_text(text: &[u8]) -> Self {
         let mut cursor = Self::default();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            // A torn last line is written once more.
+            // A torn last line is written again.
             if let Ok(entry) = Entry::parse(line)
                 && line.ends_with(b"\n")
             {
                 let time = clock::parse(entry.time);
                 if cursor.floor == 0 {
-                    // Of what was before, in this file or another, nothing is known.
+                    // Older pieces, in this file or another, are unknown.
                     cursor.floor = time;
                 }
                 cursor.note(time);
@@ -97,7 +96,7 @@ impl Cursor {
         cursor
     }
 
-    /// What to ask the engine for. It tells again of what is recent.
+    /// Returns the `since` parameter for the engine, which repeats recent pieces.
     pub(super) fn ask(&mut self) -> String {
         let until = self.latest();
         let from = self.floor.max(until - DISORDER);
@@ -119,7 +118,7 @@ impl Cursor {
         clock::since(from)
     }
 
-    /// Whether a piece is to be written, and notes that it was.
+    /// Whether a piece is new; records it as written.
     pub(super) fn is_new(&mut self, piece: &Piece) -> bool {
         if let Some(again) = &mut self.again {
             if piece.time < again.from {
@@ -156,7 +155,7 @@ impl Cursor {
     }
 }
 
-/// The kubelet renames `0.log` to `0.log.YYYYMMDD-HHMMSS`, and packs older ones.
+/// Finds the newest rotated file. The kubelet renames `0.log` to `0.log.YYYYMMDD-HHMMSS` and compresses older files.
 fn newest_rotated(place: &LogPlace) -> io::Result<Option<OsString>> {
     let prefix = place.suffixed(".");
     let is_rotated = |name: &OsString| {

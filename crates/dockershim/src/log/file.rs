@@ -1,4 +1,4 @@
-//! The log file that is written.
+//! The log file that a container's log is written to.
 
 use std::fs::File;
 use std::io::{self, Seek as _, SeekFrom, Write as _};
@@ -13,18 +13,18 @@ use tokio::time::sleep;
 
 use super::lines::Piece;
 
-/// A log file. Lines are never torn while this lives.
+/// An open log file. Every write appends whole lines.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
     file: Arc<File>,
 }
 
-/// How long to wait for room on a full disk. The engine keeps the log meanwhile.
+/// Pause before a write to a full disk is retried. The engine keeps the log meanwhile.
 const FULL: Duration = Duration::from_secs(1);
 
 impl LogFile {
-    /// Opens a log, made if it is not there, to be written on at its end. Blocks.
+    /// Opens or creates a log file for appending. Blocks.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = open(path)?;
         cut_torn_line(&file)?;
@@ -34,7 +34,7 @@ impl LogFile {
         })
     }
 
-    /// Goes on in a new file of the same name.
+    /// Reopens the log at its path, where it may be a new file.
     pub(super) async fn reopen(&mut self) -> io::Result<()> {
         let path = self.path.clone();
         let opened = orlop_pool::blocking(move || open(&path)).await;
@@ -42,7 +42,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Writes lines. Waits for as long as the disk is full.
+    /// Writes lines. Retries while the disk is full.
     pub(super) async fn write(&self, mut lines: Vec<u8>) -> io::Result<()> {
         let mut warned = false;
         loop {
@@ -82,7 +82,7 @@ fn open(path: &Path) -> io::Result<File> {
     LogPlace::make(path)?.append()
 }
 
-/// A line without an end is what a crash left of it. It is written anew.
+/// Removes an incomplete last line, which a crash left. It is written again.
 fn cut_torn_line(mut file: &File) -> io::Result<()> {
     const BLOCK: u64 = 4096;
     let length = file.seek(SeekFrom::End(0))?;
@@ -101,7 +101,7 @@ fn cut_torn_line(mut file: &File) -> io::Result<()> {
         return Ok(());
     }
     if file.metadata()?.nlink() > 1 {
-        // It has another name, under which it may be somebody else's: nothing is taken from it.
+        // The file has another hard link, so another owner may use it: it is not truncated.
         return file.write_all(b"\n");
     }
     file.set_len(end)
@@ -172,7 +172,7 @@ mod tests {
         assert!(!outside.join("new").exists());
         std::os::unix::fs::symlink(&outside, dir.path().join("pods/pod/other")).unwrap();
         assert!(LogFile::open(&dir.path().join("pods/pod/other/0.log")).is_err());
-        // A hard link is a file like any other, and loses nothing all the same.
+        // A hard link is opened like any other file, and is not truncated.
         std::fs::hard_link(&precious, log.with_file_name("2.log")).unwrap();
         LogFile::open(&log.with_file_name("2.log")).unwrap();
         let text = std::fs::read_to_string(&precious).unwrap();

@@ -1,4 +1,4 @@
-//! One container's log, read for as long as there is something to come.
+//! Follower of one container's log until the log ends.
 
 use std::io;
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use super::source::{From, Source};
 use crate::docker::{Docker, DockerError, Follow, Reply};
 use crate::engine_return::EngineReturn;
 
-/// What a follower can be asked for.
+/// A request to a follower.
 pub(super) enum Wish {
-    /// A new file, of which it tells.
+    /// Reopen the log file and report the result.
     Reopen(oneshot::Sender<io::Result<()>>),
-    /// The end, with no line torn.
+    /// Stop after a whole line.
     Stop,
 }
 
-/// Where logs are read from, and how they are written.
+/// The source of the logs and the settings for writing them.
 #[derive(Clone)]
 pub(super) struct Engine {
     pub(super) docker: Arc<Docker>,
-    /// A reader that waits for the engine goes on at once when it is back.
+    /// Wakes readers that wait for the engine when it is back.
     pub(super) back: EngineReturn,
-    /// Bytes at which a line is split.
+    /// Maximum line length in bytes; longer lines are split.
     pub(super) longest: usize,
 }
 
-/// Reads one container's log.
+/// Copies one container's log to its file.
 pub(super) struct Follower {
     engine: Engine,
     source: Source,
@@ -40,28 +40,27 @@ pub(super) struct Follower {
     cursor: Cursor,
 }
 
-/// How a round of reading ended.
+/// The outcome of one round of reading.
 enum End {
-    /// The engine has said all that it has.
+    /// The engine has sent the whole log.
     Complete,
-    /// The connection broke, or the engine is away.
+    /// The connection broke, or the engine is unreachable.
     Broken,
-    /// The engine is there, and failed.
+    /// The engine is reachable and returned an error.
     Failed,
-    /// There is nothing to be read, now or later.
+    /// There is nothing left to read, now or later.
     Over,
 }
 
-/// Lines are gathered up to this size before they are written.
+/// Lines are buffered up to this size before they are written.
 const GATHERED: usize = 64 * 1024;
-/// Pauses after a failure, from and to.
-/// How often an engine may fail to give the log of a container that has ended.
+/// How often the engine may fail to return the log of a container that has ended.
 const PATIENCE: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Follower {
-    /// Opens the file, and finds out how far it has come.
+    /// Opens the file and determines its position in the log.
     pub(super) async fn open(engine: &Engine, source: Source, from: From) -> io::Result<Self> {
         let path = source.path.clone();
         let opened = orlop_pool::blocking(move || {
@@ -81,7 +80,7 @@ impl Follower {
         })
     }
 
-    /// Reads until the container has ended and all of its log is written.
+    /// Reads until the container has ended and its whole log is written.
     pub(super) async fn run(mut self, mut wishes: mpsc::Receiver<Wish>) {
         let mut pause = FIRST_PAUSE;
         let mut failures = 0;
@@ -97,7 +96,7 @@ impl Follower {
             }
             match self.engine.docker.container(&self.source.id).await {
                 Ok(found) if !found.state.running => {
-                    // The stream may have ended a moment before the log did.
+                    // The stream may have ended slightly before the log did.
                     match self.round(Follow::No, &mut wishes).await {
                         End::Complete | End::Over => return,
                         End::Broken => {}
@@ -114,7 +113,7 @@ impl Follower {
                 Err(error) if error.is_not_found() => return,
                 _ => {}
             }
-            // The engine is away, or restarts the container's log: in a while.
+            // The engine is unreachable or restarts the container's log: retry later.
             tokio::select! {
                 wish = wishes.recv() => match wish {
                     Some(wish) => if self.grant(wish).await.is_break() { return },
@@ -156,7 +155,7 @@ impl Follower {
                     "the engine refused to return the container log"
                 );
             }
-            // It may be about to end, or short of something.
+            // The engine may be about to stop or lack a resource.
             _ => {
                 tracing::debug!(
                     container,
@@ -189,7 +188,7 @@ impl Follower {
                 Some(Err(_)) => return End::Broken,
                 Some(Ok(bytes)) => lines.feed(&bytes),
             }
-            // What else is there already goes with it.
+            // Data that has already arrived is written in the same batch.
             while let Ok(Some(Ok(bytes))) = timeout(Duration::ZERO, reply.next()).await {
                 lines.feed(&bytes);
                 if bytes.len() >= GATHERED {
@@ -211,7 +210,7 @@ impl Follower {
         let longest = self.engine.longest;
         loop {
             let mut text = Vec::new();
-            // What is written is noted only then, so that what fails is read again.
+            // The cursor advances only after the write, so that a failed write is read again.
             let mut cursor = self.cursor.clone();
             let mut problem = None;
             while text.len() < GATHERED {

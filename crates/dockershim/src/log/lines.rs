@@ -1,9 +1,8 @@
-//! From the engine's log to lines of the CRI's.
+//! Parser of the engine's log for conversion to the CRI's format.
 //!
-//! The engine puts its time before every piece that it stored, `TIME SPACE CONTENT`. Without a
-//! terminal each piece comes in a frame of its own; a line's end is in it, or the line goes on.
-//! With a terminal all pieces come in one stream: a line's end ends one, and so does
-//! the length at which the engine cuts lines.
+//! The engine prefixes every stored piece with its time: `TIME SPACE CONTENT`. Without a terminal each piece comes in
+//! a frame; without a newline at its end, the line continues in the next piece. With a terminal all pieces come in one
+//! stream. A piece then ends at a newline or at the length at which the engine splits lines.
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use orlop_cri_api::log::Stream;
@@ -11,23 +10,23 @@ use orlop_cri_api::log::Stream;
 use crate::clock;
 use crate::docker::{Frames, Source};
 
-/// A piece of a line, with its time.
+/// A timestamped piece of a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Nanoseconds since the epoch.
     pub(super) time: i64,
     pub(super) stream: Stream,
     pub(super) content: Bytes,
-    /// The line goes on.
+    /// Whether the line continues in the next piece.
     pub(super) partial: bool,
 }
 
-/// Where the engine cuts a line (its logger's buffer).
+/// The length at which the engine splits a line (its logger's buffer).
 const CUT: usize = 16 * 1024;
-/// RFC 3339 with nanoseconds is 30 characters in UTC, 35 elsewhere.
+/// Maximum length of a timestamp: RFC 3339 with nanoseconds has 30 characters in UTC, 35 otherwise.
 const LONGEST_TIME: usize = 40;
 
-/// Takes the engine's log apart.
+/// Parser of the engine's log.
 #[derive(Debug)]
 pub(super) struct Lines {
     frames: Frames,
@@ -49,7 +48,7 @@ impl Lines {
         }
     }
 
-    /// The next piece, if it is whole.
+    /// Returns the next complete piece.
     pub(super) fn next(&mut self) -> Result<Option<Piece>, String> {
         if let Some(buffer) = &mut self.terminal {
             return Ok(of_terminal(buffer));
@@ -91,7 +90,7 @@ fn of_frame(stream: Stream, mut frame: Bytes) -> Option<Piece> {
 fn of_terminal(buffer: &mut BytesMut) -> Option<Piece> {
     loop {
         let Some((time, length)) = time_of(buffer) else {
-            // Not at the beginning of a piece, which cannot be: go on after the line.
+            // A stream that does not start with a timestamp is not the start of a piece: skip to the next line.
             if buffer.len() < LONGEST_TIME {
                 return None;
             }
@@ -101,7 +100,7 @@ fn of_terminal(buffer: &mut BytesMut) -> Option<Piece> {
         };
         let rest = &buffer[length..];
         let end = memchr(rest);
-        // A line that is longer has been cut, and what follows begins with a time again.
+        // A longer line has been split, and the rest starts with a timestamp again.
         let is_cut = match end {
             Some(end) => end > CUT,
             None => rest.len() > CUT + LONGEST_TIME,
@@ -129,7 +128,7 @@ fn memchr(bytes: &[u8]) -> Option<usize> {
     bytes.iter().position(|byte| *byte == b'\n')
 }
 
-/// The time at the beginning, and its length with the space behind it.
+/// Parses the timestamp at the start; returns it and its length with the space.
 fn time_of(bytes: &[u8]) -> Option<(i64, usize)> {
     let beginning = &bytes[..bytes.len().min(LONGEST_TIME)];
     let space = beginning.iter().position(|byte| *byte == b' ')?;
@@ -212,7 +211,7 @@ mod tests {
         assert_eq!(found[1], (b"rest\r".to_vec(), false));
         assert_eq!(found[2], (long.clone().into_bytes(), true));
         assert_eq!(found.len(), 3);
-        // A program that writes a long line by itself.
+        // A program that writes a long line at once.
         let mut lines = Lines::new(true);
         lines.feed(format!("{TIME} {long}y\r\n").as_bytes());
         assert_eq!(

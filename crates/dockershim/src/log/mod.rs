@@ -1,9 +1,8 @@
-//! Containers' logs: the engine keeps its own, and a reader here writes each of them on into a
-//! file of the CRI's format, where the kubelet can rotate it. `docker logs` goes on to work.
+//! Log files of containers. The engine keeps its own log, and a follower copies it to a file in the CRI's format,
+//! which the kubelet can rotate. `docker logs` still works.
 //!
-//! The engine's log has the time of every line, and so has the file: a reader that starts anew
-//! goes on after the last line that the file has. Nothing is lost or written twice over a
-//! restart of either side.
+//! Both the engine's log and the file have the time of every line. A restarted follower continues after the last line
+//! of the file. No line is lost or duplicated when either side restarts.
 
 mod cursor;
 mod file;
@@ -26,15 +25,15 @@ use crate::docker::Docker;
 use crate::engine_return::EngineReturn;
 use crate::error::{Error, Result};
 
-/// The readers, by container.
+/// The log followers by container.
 pub(crate) struct Logs {
     engine: Engine,
     readers: Mutex<HashMap<String, Reader>>,
-    /// Containers whose reader is about to begin.
+    /// Containers whose follower is about to start.
     expected: Arc<Mutex<HashSet<String>>>,
 }
 
-/// Somebody is about to read a container's log.
+/// Announces a follower for a container's log until it is dropped.
 pub(crate) struct Expected {
     id: String,
     all: Arc<Mutex<HashSet<String>>>,
@@ -53,20 +52,19 @@ struct Reader {
 }
 
 impl Reader {
-    /// One that has come to its end does not count: the container may run again.
+    /// Whether the follower is still running. A finished one does not count: the container may start again.
     fn goes_on(&self) -> bool {
         !*self.done.borrow()
     }
 }
 
-/// A reader is done within this time of its container's end, unless the engine or the disk is
-/// in trouble.
+/// How long a follower may take to finish after its container's end, unless the engine or the disk has a problem.
 const SETTLING: Duration = Duration::from_secs(2);
-/// A reader takes a wish between two writes.
+/// How long a follower may take to handle a request; it does so between two writes.
 const HEARING: Duration = Duration::from_secs(10);
 
 impl Logs {
-    /// Lines are split at `longest` bytes.
+    /// Creates the registry; lines are split at `longest` bytes.
     pub(crate) fn new(docker: Arc<Docker>, back: EngineReturn, longest: usize) -> Self {
         Self {
             engine: Engine {
@@ -79,8 +77,8 @@ impl Logs {
         }
     }
 
-    /// Until the answer is dropped, the container's log counts as read by somebody for all but
-    /// [`Logs::follow`].
+    /// Marks the container's log as followed until the returned guard is dropped. Only [`Logs::follow`] ignores the
+    /// mark.
     pub(crate) fn expect(&self, id: &str) -> Expected {
         self.expected.lock().insert(id.to_owned());
         Expected {
@@ -89,7 +87,7 @@ impl Logs {
         }
     }
 
-    /// Begins to read, unless somebody does. The file is there when this returns.
+    /// Starts a follower unless one runs. The file exists when this returns.
     pub(crate) async fn follow(&self, source: Source, from: From) -> Result<()> {
         if self.has_reader(&source.id) {
             return Ok(());
@@ -117,7 +115,7 @@ impl Logs {
         Ok(())
     }
 
-    /// Whether somebody reads it, or is about to.
+    /// Whether a follower runs or is about to start.
     pub(crate) fn is_followed(&self, id: &str) -> bool {
         self.expected.lock().contains(id) || self.has_reader(id)
     }
@@ -126,7 +124,7 @@ impl Logs {
         self.lock().get(id).is_some_and(Reader::goes_on)
     }
 
-    /// Waits until all that a container that has ended wrote is in its file.
+    /// Waits until the whole log of a container that has ended is in its file.
     pub(crate) async fn settle(&self, id: &str) {
         let done = self.lock().get(id).map(|reader| reader.done.clone());
         if let Some(mut done) = done {
@@ -134,7 +132,7 @@ impl Logs {
         }
     }
 
-    /// Has a log written to a new file of the same name. `false` if nobody reads it.
+    /// Reopens a container's log file. `false` if no follower runs.
     pub(crate) async fn reopen(&self, id: &str) -> Result<bool> {
         let found = self.lock().get(id).map(|reader| reader.wishes.clone());
         let Some(wishes) = found else {
@@ -149,7 +147,7 @@ impl Logs {
                 done.map_err(Error::io(format!("reopening the log of container {id}")))?;
                 Ok(true)
             }
-            // It came to its end just now.
+            // The follower has just finished.
             Ok(Err(_)) => Ok(false),
             Err(_) => Err(Error::Timeout(format!(
                 "cannot reopen the log of container {id} within {HEARING:?}; check that its disk is not full"
@@ -158,20 +156,20 @@ impl Logs {
         }
     }
 
-    /// Lets go of a container's log.
+    /// Drops the follower of a container's log.
     pub(crate) fn forget(&self, id: &str) {
         self.lock().remove(id);
     }
 
-    /// The containers whose log is read.
+    /// Returns the containers whose logs are followed.
     pub(crate) fn ids(&self) -> Vec<String> {
         self.lock().keys().cloned().collect()
     }
 
-    /// Lets go of all of them.
+    /// Stops all followers.
     pub(crate) async fn stop(&self) {
         let readers: Vec<Reader> = self.lock().drain().map(|(_, reader)| reader).collect();
-        // A line that is being written is written whole.
+        // A line that is being written is completed.
         for reader in &readers {
             let _ = reader.wishes.try_send(Wish::Stop);
         }

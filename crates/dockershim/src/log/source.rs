@@ -7,17 +7,17 @@ use std::path::PathBuf;
 pub(crate) struct Source {
     /// The container.
     pub(crate) id: String,
-    /// Where its log is to be.
+    /// The path of its log file.
     pub(crate) path: PathBuf,
-    /// Whether it has a terminal: such a log looks different.
+    /// Whether the container has a terminal, which changes the log's format.
     pub(crate) terminal: bool,
 }
 
-/// From where on a log is read.
+/// The position to start reading a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
-    /// From after what the file has.
+    /// After the content of the file.
     File,
-    /// From this time on.
+    /// At this time, in nanoseconds since the epoch.
     Time(i64),
 }

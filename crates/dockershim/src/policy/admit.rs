@@ -1,4 +1,4 @@
-//! Images that containers want to use: whether they may, by the policy as it is now. No registry is asked.
+//! Policy check of images for new containers, by the current policy. No registry is contacted.
 
 use orlop_cri_api::v1::{ContainerConfig, ImageSpec};
 use orlop_image_store::{Digest, ForeignImage, ForeignImages};
@@ -7,8 +7,8 @@ use super::find::{find, is_id, of_engine};
 use crate::docker::Docker;
 use crate::error::{Error, Result};
 
-/// Refuses an image that the pods of a namespace may not have. What is asked for becomes the id of the one that was
-/// judged: a name may mean another a moment later.
+/// Rejects an image that the policy does not allow for pods of a namespace. Replaces the requested name by the id that
+/// was checked, because the name may move.
 pub(crate) async fn admit(
     docker: &Docker,
     policies: &ForeignImages,
@@ -16,7 +16,7 @@ pub(crate) async fn admit(
     namespace: &str,
 ) -> Result<()> {
     if asked.image.is_empty() {
-        // That is refused elsewhere.
+        // An empty name is rejected elsewhere.
         return Ok(());
     }
     let image = if let Some(id) = told_whole(policies, asked) {
@@ -38,7 +38,7 @@ pub(crate) async fn admit(
     Ok(())
 }
 
-/// The same for the images that a container mounts.
+/// Rejects images that a container mounts if the policy does not allow them, and replaces their names by ids.
 pub(crate) async fn admit_mounts(
     docker: &Docker,
     policies: &ForeignImages,
@@ -52,13 +52,13 @@ pub(crate) async fn admit_mounts(
     Ok(())
 }
 
-/// The name in a request. Kubelets ask by the id, and tell what the pod's manifest says beside it.
+/// Returns the name in a request. Kubelets request the id and add the name from the pod's manifest.
 fn told(asked: &ImageSpec) -> &str {
     let told = &asked.user_specified_image;
     if told.is_empty() { &asked.image } else { told }
 }
 
-/// The id of an image that the engine need not be asked about: kubelets have it from the pull, and tell the name.
+/// Returns an image id without asking the engine: kubelets have it from the pull and also send the name.
 fn told_whole(policies: &ForeignImages, asked: &ImageSpec) -> Option<Digest> {
     let id = asked.image.parse().ok()?;
     policies.is_full_name(told(asked), &id).then_some(id)

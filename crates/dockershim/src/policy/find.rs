@@ -1,4 +1,4 @@
-//! The engine's images, by the names that requests mean.
+//! Lookup of the engine's images by the names in requests.
 
 use orlop_image_store::{Digest, ForeignImage, ForeignImages};
 
@@ -7,8 +7,8 @@ use crate::docker::{Docker, DockerError};
 use crate::error::{Error, Result};
 use crate::view;
 
-/// The image that is asked for by `text`, a name or an id. Where a file says what short names stand for, a short one is
-/// only that: to the engine it would be Docker Hub's.
+/// Finds an image by name or id. If a file defines short names, only that meaning applies; the engine would resolve
+/// them to Docker Hub.
 pub(crate) async fn find(
     docker: &Docker,
     policies: Option<&ForeignImages>,
@@ -32,7 +32,7 @@ pub(crate) async fn find(
             answer => return Ok(answer.map_err(failed())?),
         }
     }
-    // It may be the beginning of an id.
+    // It may be a prefix of an id.
     let found = docker.image(text).await.map_err(failed())?;
     if id_of(&found).is_ok_and(|id| is_id(text, &id)) {
         return Ok(found);
@@ -43,7 +43,7 @@ pub(crate) async fn find(
     Err(failed()(DockerError::Refused { status, message }).into())
 }
 
-/// An image as the engine tells of it.
+/// Converts the engine's description of an image.
 pub(crate) fn of_engine(found: &Image) -> Result<ForeignImage> {
     let names = view::names(found.repo_tags.clone()).into_iter();
     Ok(ForeignImage {
@@ -61,7 +61,7 @@ fn id_of(found: &Image) -> Result<Digest> {
     })?)
 }
 
-/// Whether a text is an id, or the beginning of one.
+/// Whether a text is an id or a prefix of one.
 pub(super) fn is_id(text: &str, id: &Digest) -> bool {
     let full = id.to_string();
     full.starts_with(text) || id.hex().starts_with(text)

@@ -1,9 +1,9 @@
-//! Which images may be used, where a signature policy says so.
+//! Signature policies for images.
 //!
-//! The engine knows nothing of policies. Names are resolved and signatures found by the client of the native backend's
-//! pulls, and judged as there; the engine is told to pull what was judged, by its digest. What an image's id is a digest
-//! of, its configuration or its manifest, was hashed here: so the id alone tells whether an image is the one that was
-//! judged, and names and digests that the engine tells prove nothing.
+//! The engine knows no policies. The native backend's pull client resolves names, finds signatures and checks them.
+//! The engine then pulls the checked digest. The image's id is the digest of its configuration or manifest, and this
+//! daemon computes that digest itself. The id alone therefore proves that an image is the checked one; names and
+//! digests that the engine reports prove nothing.
 
 mod admit;
 mod find;

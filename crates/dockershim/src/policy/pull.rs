@@ -1,4 +1,4 @@
-//! A pull of what the policy lets pass, and of nothing else.
+//! Pull of exactly the image that the policy allows.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::engine_info::EngineInfo;
 use crate::error::{Error, Result, chain};
 use crate::pull::{Pulled, Puller, parted};
 
-/// Whether and as what an image may be pulled.
+/// Checks whether an image may be pulled, and by which digest.
 pub(crate) async fn examine(
     engine: &EngineInfo,
     policies: &ForeignImages,
@@ -33,7 +33,7 @@ pub(crate) async fn examine(
     Ok(leave.map_err(Error::image(format!("pulling image {image:?}")))?)
 }
 
-/// A pull of an image for the pods of a namespace.
+/// Builds the pull request of an image for the pods of a namespace.
 pub(crate) fn request(image: &str, namespace: &str) -> PullRequest {
     PullRequest {
         reference: image.to_owned(),
@@ -42,7 +42,7 @@ pub(crate) fn request(image: &str, namespace: &str) -> PullRequest {
     }
 }
 
-/// What the engine chooses from an index.
+/// Returns the platform that the engine selects from an index.
 pub(crate) fn platform(info: &Info) -> Platform {
     let architecture = match info.architecture.as_str() {
         "armv7l" => "armhf",
@@ -52,7 +52,7 @@ pub(crate) fn platform(info: &Info) -> Platform {
     Platform::new("linux", architecture, "")
 }
 
-/// What the ids of the engine's images are.
+/// Returns what the ids of the engine's images are digests of.
 fn ids(info: &Info) -> ForeignIds {
     if info.has_containerd_images() {
         ForeignIds::Manifests
@@ -61,7 +61,7 @@ fn ids(info: &Info) -> ForeignIds {
     }
 }
 
-/// Has the engine pull what may be, and call it by its full name.
+/// Makes the engine pull the allowed image and tag it with its full name.
 pub(crate) async fn fetch(
     puller: &Puller,
     engine: &EngineInfo,
@@ -114,7 +114,7 @@ pub(crate) async fn fetch(
     Err(failed()(error).into())
 }
 
-/// Gets the image of a digest into the engine, unless it is there.
+/// Pulls the image with a digest, unless the engine has it.
 async fn bring(
     puller: &Puller,
     examined: &Examined,
@@ -138,7 +138,7 @@ async fn bring(
     };
     let pulled = puller.pull(&by_digest, auth).await?;
     if pulled.id != target.id.to_string() && !was_there {
-        // Of an index the engine has taken something else: nobody has judged that.
+        // The engine selected another image from the index, which has not been checked.
         if let Err(error) = puller.docker().remove_image(&by_digest).await {
             tracing::warn!(image = by_digest, %error, "cannot remove an unverified image from the engine");
         }
@@ -146,12 +146,12 @@ async fn bring(
     Ok(pulled)
 }
 
-/// Forgets what was written down for an image that has not come.
+/// Removes the record of an image whose pull failed.
 async fn give_up(docker: &Docker, on_its_way: OnItsWay, target: Target) {
     let id = target.id.to_string();
     match docker.image(&id).await {
         Err(error) if error.is_not_found() => {}
-        // It may have come all the same.
+        // The image may have been pulled nevertheless.
         Ok(_) | Err(_) => return,
     }
     if let Err(error) = on_its_way.failed().await {
@@ -159,12 +159,11 @@ async fn give_up(docker: &Docker, on_its_way: OnItsWay, target: Target) {
     }
 }
 
-/// Gives an image the full name that it was found by. A short one would be Docker Hub's in the engine, whatever it
-/// stands for here.
+/// Tags an image with the full name that it was resolved to. The engine would resolve a short name to Docker Hub.
 async fn call_it(docker: &Docker, name: &Reference, id: &str) -> Result<()> {
     let name = name.to_string();
     if name.contains('@') {
-        // The pull has made it.
+        // The pull has created the name.
         return Ok(());
     }
     let (repository, tag) = parted(&name)?;
@@ -173,7 +172,7 @@ async fn call_it(docker: &Docker, name: &Reference, id: &str) -> Result<()> {
     Ok(())
 }
 
-/// Forgets what is known of images that the engine has no more, when there is no room for another.
+/// Removes records of images that the engine no longer has, if the record store is full.
 async fn make_room(docker: &Docker, policies: &ForeignImages, image: Digest) -> Result<()> {
     let failed = || Error::image("cleaning up the signature records");
     let has_room = async || -> Result<bool> {
@@ -195,7 +194,7 @@ async fn make_room(docker: &Docker, policies: &ForeignImages, image: Digest) -> 
     Err(Error::Exhausted(problem.to_owned()).into())
 }
 
-/// Credentials as our own client takes them.
+/// Converts credentials for the daemon's own registry client.
 fn presented(auth: AuthConfig) -> Credentials {
     Credentials {
         username: auth.username,
@@ -207,8 +206,8 @@ fn presented(auth: AuthConfig) -> Credentials {
     }
 }
 
-/// Whether credentials that came for a name may be shown to the registry that this name was found at: a short one may
-/// be looked for at registries that nobody has meant.
+/// Whether credentials for the requested name may be sent to the registry of the resolved name. A short name may be
+/// tried at several registries that the user did not name.
 fn are_for(auth: &RegistryAuth, asked: &str, found: &Reference) -> bool {
     let domain = found.repository().domain();
     let asked = asked.parse::<Reference>();

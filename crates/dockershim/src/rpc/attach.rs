@@ -1,4 +1,4 @@
-//! `Attach`: a URL under which a container's own streams can be joined, once and soon.
+//! `Attach`: returns a short-lived, single-use URL for a container's own streams.
 
 use orlop_cri_api::v1::{AttachRequest, AttachResponse};
 use orlop_cri_server::sessions;
@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: AttachRequest) -> Result<AttachResponse> {
     sessions::check_attach(&request).map_err(Error::from)?;
     let container = find::running_container(&shim.docker, &request.container_id).await?;

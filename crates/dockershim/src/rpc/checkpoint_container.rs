@@ -1,11 +1,11 @@
-//! `CheckpointContainer`: nothing that an engine can do.
+//! `CheckpointContainer`: not supported by the engine.
 
 use orlop_cri_api::v1::{CheckpointContainerRequest, CheckpointContainerResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 
-/// Answers that it cannot be done, and why.
+/// Returns an error with the reason.
 pub(crate) async fn call(
     _: &Shim,
     _: CheckpointContainerRequest,

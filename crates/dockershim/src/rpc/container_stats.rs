@@ -1,4 +1,4 @@
-//! `ContainerStats`: what a container uses.
+//! `ContainerStats`: resource usage of a container.
 
 use orlop_cri_api::v1::{ContainerStatsRequest, ContainerStatsResponse};
 
@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::stats;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ContainerStatsRequest,

@@ -1,4 +1,4 @@
-//! `ContainerStatus`: one container in full.
+//! `ContainerStatus`: the full status of a container.
 
 use std::collections::HashMap;
 
@@ -10,19 +10,18 @@ use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{find, labels, view};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ContainerStatusRequest,
 ) -> Result<ContainerStatusResponse> {
     let found = find::container(&shim.docker, &request.container_id).await?;
     if !found.state.running {
-        // Whoever hears that it has ended finds its whole log.
+        // A client that sees the container's end finds its whole log.
         shim.logs.settle(&found.id).await;
     }
     let image = match shim.docker.image(&found.image).await {
         Ok(image) => Some(image),
-        // Removed by force since.
+        // Removed by force meanwhile.
         Err(error) if error.is_not_found() => None,
         Err(error) => {
             let doing = format!("inspecting the image of container {}", found.id);
@@ -41,7 +40,7 @@ pub(crate) async fn call(
 
 fn info(found: &Container) -> HashMap<String, String> {
     let mut config = found.clone();
-    // The environment holds secrets.
+    // The environment may contain secrets.
     config.config.env.clear();
     let info = json!({
         "sandboxID": found.config.labels.get(labels::SANDBOX_ID),

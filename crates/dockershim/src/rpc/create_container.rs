@@ -1,4 +1,4 @@
-//! `CreateContainer`: makes a container in a pod; it does not run yet.
+//! `CreateContainer`: creates a container in a pod without starting it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,6 @@ use crate::rpc::start_container;
 use crate::shim::Shim;
 use crate::{conflict, find, labels, names, policy};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: CreateContainerRequest,
@@ -77,10 +76,10 @@ async fn traced(
     created
 }
 
-/// Where a container is made.
+/// The context that a container is created in.
 struct Within<'a> {
     sandbox: String,
-    /// The sandbox's, where its name tells it.
+    /// The pod's namespace, if the sandbox's name contains it.
     namespace: Option<String>,
     runtime: String,
     container: &'a str,
@@ -112,7 +111,7 @@ async fn create(
         trace.step("signatures", container, judging).await?;
     }
     let images = mounted_images(shim, &config).await;
-    // Reads a profile and makes directories, as it may be.
+    // May read a seccomp profile and create directories.
     let (containers, oom_floor) = (shim.config.containers.clone(), shim.oom_floor);
     let cgroup_v2 = shim
         .hierarchies
@@ -164,7 +163,8 @@ async fn create(
     Ok(created.id)
 }
 
-/// Refuses images that the pods of the namespace may not have. Those that they may have are asked for by their ids.
+/// Rejects images that the policy does not allow for pods of the namespace. Replaces the names of allowed images by
+/// their ids.
 async fn judge(
     shim: &Shim,
     policies: &ForeignImages,
@@ -177,8 +177,8 @@ async fn judge(
     policy::admit_mounts(&shim.docker, policies, config, namespace).await
 }
 
-/// The ids of the images that a container mounts, by where. One that is not there the engine will
-/// refuse to mount.
+/// Returns the ids of the images that a container mounts, by mount path. The engine will refuse to mount a missing
+/// image.
 async fn mounted_images(shim: &Shim, config: &ContainerConfig) -> BTreeMap<String, String> {
     let mut images = BTreeMap::new();
     for mount in &config.mounts {
@@ -192,7 +192,7 @@ async fn mounted_images(shim: &Shim, config: &ContainerConfig) -> BTreeMap<Strin
     images
 }
 
-/// The id of a sandbox that runs, and what is known of it.
+/// Returns the id of a running sandbox and the known facts about it.
 async fn running_sandbox(shim: &Shim, id: &str) -> Result<(String, Sandbox)> {
     if let Some(known) = shim.remembered.running_sandbox(id) {
         return Ok((id.to_owned(), known));

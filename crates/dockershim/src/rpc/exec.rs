@@ -1,4 +1,4 @@
-//! `Exec`: a URL under which a command can be run interactively, once and soon.
+//! `Exec`: returns a short-lived, single-use URL for an interactive command.
 
 use orlop_cri_api::v1::{ExecRequest, ExecResponse};
 use orlop_cri_server::sessions;
@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ExecRequest) -> Result<ExecResponse> {
     sessions::check_exec(&request).map_err(Error::from)?;
     let container = find::running_container(&shim.docker, &request.container_id).await?;

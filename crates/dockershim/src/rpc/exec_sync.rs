@@ -1,5 +1,5 @@
-//! `ExecSync`: runs a command in a container and returns what it printed. One that takes too long
-//! is killed with all that it has started.
+//! `ExecSync`: runs a command in a container and returns its output. On timeout the command and all its descendants
+//! are killed.
 
 use std::time::Duration;
 
@@ -14,11 +14,10 @@ use crate::exec::Running;
 use crate::find;
 use crate::shim::Shim;
 
-/// Output that is on its way when the command has ended arrives within this time.
+/// How long to wait for remaining output after the command has exited.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 const BUFFER: usize = 32 * 1024;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ExecSyncRequest) -> Result<ExecSyncResponse> {
     let limit = u64::try_from(request.timeout).map_err(|_| {
         let problem = format!("{} is negative; 0 means no limit", request.timeout);
@@ -76,8 +75,8 @@ async fn run(
         frames: Frames::new(false),
         kept,
     };
-    // The end of the output is not that of the command, which may have closed it; and a process
-    // that it left behind may keep it open.
+    // The end of the output is not the exit of the command: the command may close its output, or leave a process that
+    // keeps it open.
     let ended = tokio::select! {
         () = capture.all() => None,
         code = running.event() => Some(code),
@@ -101,7 +100,7 @@ async fn run(
     })
 }
 
-/// Collects output; what is too much is read and dropped.
+/// Collects output; output beyond the limit is read and discarded.
 struct Capture {
     connection: Hijacked,
     frames: Frames,
@@ -113,12 +112,12 @@ impl Capture {
         while self.some().await {}
     }
 
-    /// What is there already.
+    /// Reads what has already arrived.
     async fn rest(&mut self) {
         while let Ok(true) = timeout(LAST_WORDS, self.some()).await {}
     }
 
-    /// Reads once; `false` at the end.
+    /// Reads one chunk; `false` at the end.
     async fn some(&mut self) -> bool {
         let mut buffer = vec![0; BUFFER];
         let count = match self.connection.read(&mut buffer).await {

@@ -1,4 +1,4 @@
-//! `GetContainerEvents`: what happens to pods and containers from now on, and what the client has missed.
+//! `GetContainerEvents`: streams pod and container events, including those that the client has missed.
 
 use futures_util::StreamExt as _;
 use orlop_cri_api::v1::{ContainerEventResponse, GetEventsRequest};
@@ -9,7 +9,6 @@ use orlop_cri_server::timeline::Origin;
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     _: GetEventsRequest,

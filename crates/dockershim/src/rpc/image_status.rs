@@ -1,4 +1,4 @@
-//! `ImageStatus`: one image; an answer without an image if there is none.
+//! `ImageStatus`: one image; an empty response if it does not exist.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,6 @@ use crate::rpc::list_images::pinned;
 use crate::shim::Shim;
 use crate::{policy, view};
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<ImageStatusResponse> {
     let name = request.image.map(|image| image.image).unwrap_or_default();
     if name.is_empty() {
@@ -32,7 +31,7 @@ pub(crate) async fn call(shim: &Shim, request: ImageStatusRequest) -> Result<Ima
     })
 }
 
-/// The image's own specification, in the shape that clients know.
+/// Returns the image's own specification in the format that clients expect.
 async fn info(shim: &Shim, found: &Image) -> HashMap<String, String> {
     let history = shim.docker.image_history(&found.id).await.ok();
     let root_fs = &found.root_fs;

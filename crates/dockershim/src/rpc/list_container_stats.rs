@@ -1,4 +1,4 @@
-//! `ListContainerStats`: what the running containers use.
+//! `ListContainerStats`: resource usage of the running containers.
 
 use orlop_cri_api::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
 
@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::stats;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ListContainerStatsRequest,

@@ -1,4 +1,4 @@
-//! `ListContainers`: the containers that a filter lets through, with one call of the engine.
+//! `ListContainers`: the containers that match a filter, with one call to the engine.
 
 use orlop_cri_api::v1::{
     Container, ContainerFilter, ContainerState, ListContainersRequest, ListContainersResponse,
@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{labels, view};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ListContainersRequest,

@@ -1,4 +1,4 @@
-//! `ListImages`: the images that a filter lets through.
+//! `ListImages`: the images that match a filter.
 
 use orlop_cri_api::v1::{ListImagesRequest, ListImagesResponse};
 
@@ -6,7 +6,6 @@ use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{policy, view};
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ListImagesRequest) -> Result<ListImagesResponse> {
     let wanted = request.filter.and_then(|filter| filter.image);
     let wanted = wanted.map(|image| image.image).unwrap_or_default();
@@ -31,7 +30,7 @@ pub(crate) async fn call(shim: &Shim, request: ListImagesRequest) -> Result<List
     Ok(ListImagesResponse { images })
 }
 
-/// Images that make no room: those of the sandboxes.
+/// Returns the images that the kubelet must not collect: those of the sandboxes.
 pub(crate) fn pinned(shim: &Shim) -> Vec<String> {
     let configured = shim.config.pause_image.iter().cloned();
     configured

@@ -1,4 +1,4 @@
-//! `ListMetricDescriptors`: the metrics there are.
+//! `ListMetricDescriptors`: the supported metrics.
 
 use orlop_cri_api::v1::{ListMetricDescriptorsRequest, ListMetricDescriptorsResponse};
 use orlop_cri_server::usage;
@@ -6,7 +6,6 @@ use orlop_cri_server::usage;
 use crate::error::Result;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     _: &Shim,
     _: ListMetricDescriptorsRequest,

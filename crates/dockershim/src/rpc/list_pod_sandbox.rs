@@ -1,5 +1,4 @@
-//! `ListPodSandbox`: the sandboxes that a filter lets through, and those that only a checkpoint
-//! still tells of.
+//! `ListPodSandbox`: the sandboxes that match a filter, and those that only have a checkpoint.
 
 use std::collections::HashSet;
 
@@ -12,13 +11,12 @@ use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{labels, view};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ListPodSandboxRequest,
 ) -> Result<ListPodSandboxResponse> {
     let filter = request.filter.unwrap_or_default();
-    // Before the engine is asked: a sandbox that is made meanwhile is no ghost.
+    // Before the engine's list: a sandbox created in between is not taken for a leftover checkpoint.
     let checkpoints = if filter == PodSandboxFilter::default() {
         shim.checkpoints.ids().await?
     } else {

@@ -1,4 +1,4 @@
-//! `ListPodSandboxMetrics`: the metrics of all pods that run.
+//! `ListPodSandboxMetrics`: the metrics of all running pods.
 
 use orlop_cri_api::v1::{ListPodSandboxMetricsRequest, ListPodSandboxMetricsResponse};
 
@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::stats;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     _: ListPodSandboxMetricsRequest,

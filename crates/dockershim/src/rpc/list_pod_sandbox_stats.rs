@@ -1,4 +1,4 @@
-//! `ListPodSandboxStats`: what the pods use.
+//! `ListPodSandboxStats`: resource usage of the pods.
 
 use orlop_cri_api::v1::{ListPodSandboxStatsRequest, ListPodSandboxStatsResponse};
 
@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::stats;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ListPodSandboxStatsRequest,

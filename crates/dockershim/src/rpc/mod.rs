@@ -1,4 +1,4 @@
-//! The calls of the CRI, one file each. `call` answers.
+//! RPCs of the CRI, one file each; `call` implements the RPC.
 
 #![expect(clippy::unused_async, reason = "all calls have one shape")]
 

@@ -1,4 +1,4 @@
-//! `PodSandboxStats`: what a pod uses.
+//! `PodSandboxStats`: resource usage of a pod.
 
 use orlop_cri_api::v1::{PodSandboxStatsRequest, PodSandboxStatsResponse};
 
@@ -6,7 +6,6 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::stats;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: PodSandboxStatsRequest,

@@ -1,4 +1,4 @@
-//! `PodSandboxStatus`: one sandbox in full.
+//! `PodSandboxStatus`: the full status of a sandbox.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::{clock, events, find, view};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: PodSandboxStatusRequest,

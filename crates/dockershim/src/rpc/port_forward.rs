@@ -1,4 +1,4 @@
-//! `PortForward`: a URL under which ports of a pod can be reached, once and soon.
+//! `PortForward`: returns a short-lived, single-use URL for ports of a pod.
 
 use orlop_cri_api::v1::{PortForwardRequest, PortForwardResponse};
 use orlop_cri_server::sessions;
@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: PortForwardRequest) -> Result<PortForwardResponse> {
     let sandbox = find::sandbox(&shim.docker, &request.pod_sandbox_id).await?;
     if !sandbox.state.running {

@@ -1,4 +1,4 @@
-//! `PullImage`: fetches an image through the engine.
+//! `PullImage`: pulls an image through the engine.
 
 use std::time::Instant;
 
@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::policy;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: PullImageRequest) -> Result<PullImageResponse> {
     let name = request.image.map(|image| image.image).unwrap_or_default();
     if name.is_empty() {

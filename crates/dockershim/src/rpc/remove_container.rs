@@ -1,4 +1,4 @@
-//! `RemoveContainer`: removes a container, by force if it runs. May be repeated.
+//! `RemoveContainer`: removes a container, by force if it runs. Idempotent.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,6 @@ use crate::error::{Error, Result};
 use crate::shim::Shim;
 use crate::{find, labels};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: RemoveContainerRequest,
@@ -23,7 +22,7 @@ pub(crate) async fn call(
     match shim.docker.remove_container(id, Force::Yes).await {
         Ok(()) => {}
         Err(error) if error.is_not_found() => {}
-        // Somebody else is at it.
+        // Another caller is removing it.
         Err(error) if error.is_conflict() && error.to_string().contains("already in progress") => {}
         Err(error) => {
             return Err(Error::engine(format!("removing container {id}"))(error).into());
@@ -37,7 +36,7 @@ pub(crate) async fn call(
     Ok(RemoveContainerResponse {})
 }
 
-/// A link to the engine's own log leads nowhere now. A file of ours is the kubelet's to remove.
+/// Removes a dangling symlink to the engine's own log. The kubelet removes log files of ours.
 async fn remove_link(path: &str) {
     let path = PathBuf::from(path);
     let removing = orlop_pool::blocking(move || {

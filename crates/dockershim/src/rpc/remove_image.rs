@@ -1,4 +1,4 @@
-//! `RemoveImage`: removes an image with all its names. One that is not there is a success.
+//! `RemoveImage`: removes an image with all its names. A missing image is a success.
 
 use orlop_cri_api::v1::{RemoveImageRequest, RemoveImageResponse};
 use orlop_image_store::ForeignImages;
@@ -8,7 +8,6 @@ use crate::error::{Error, Result, chain};
 use crate::shim::Shim;
 use crate::{policy, view};
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<RemoveImageResponse> {
     let name = request.image.map(|image| image.image).unwrap_or_default();
     if name.is_empty() {
@@ -20,7 +19,7 @@ pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<Rem
         Err(error) if error.is_not_found() => return Ok(RemoveImageResponse {}),
         Err(error) => return Err(error),
     };
-    // With its last name goes the image; only one without a name is removed by its id.
+    // Removing the last name removes the image; only an image without names is removed by its id.
     let names = view::names(found.repo_tags).into_iter();
     for one in names.chain(view::names(found.repo_digests)) {
         done(shim.docker.remove_image(&one).await).map_err(failed())?;
@@ -32,7 +31,7 @@ pub(crate) async fn call(shim: &Shim, request: RemoveImageRequest) -> Result<Rem
     Ok(RemoveImageResponse {})
 }
 
-/// Forgets what is known of an image's signatures, unless it is there again.
+/// Removes the signature record of an image, unless the image is back.
 async fn forget(shim: &Shim, policies: &ForeignImages, id: &str) {
     let sweep = policies.sweep();
     let is_gone = shim.docker.image(id).await;
@@ -41,12 +40,12 @@ async fn forget(shim: &Shim, policies: &ForeignImages, id: &str) {
         && let Ok(image) = id.parse()
         && let Err(error) = sweep.forget(image).await
     {
-        // It is about an image, wherever that comes from next.
+        // The record describes the image, wherever it is pulled from next.
         tracing::warn!(image = id, error = %chain(&error), "cannot remove the signature record of an image");
     }
 }
 
-/// What is not there any more is removed; what somebody else removes now will be.
+/// Treats an image that is missing or being removed by another caller as removed.
 fn done(outcome: Result<(), DockerError>) -> Result<(), DockerError> {
     match outcome {
         Err(error) if error.is_not_found() || is_being_removed(&error) => Ok(()),

@@ -1,4 +1,4 @@
-//! `RemovePodSandbox`: removes a pod with all its containers. May be repeated.
+//! `RemovePodSandbox`: removes a pod with all its containers. Idempotent.
 
 use orlop_cri_api::v1::{
     RemoveContainerRequest, RemovePodSandboxRequest, RemovePodSandboxResponse,
@@ -11,7 +11,6 @@ use crate::find;
 use crate::rpc::remove_container;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: RemovePodSandboxRequest,
@@ -32,7 +31,7 @@ pub(crate) async fn call(
             errors.push(error);
         }
     }
-    // Undone already if the sandbox was stopped; if not, this is the last chance.
+    // The network is already torn down if the sandbox was stopped; otherwise this is the last chance.
     let checkpoint = shim.checkpoints.read(&id).await;
     let was_running = found.as_ref().is_some_and(|found| found.state.running);
     if checkpoint.is_some() || was_running {
@@ -51,7 +50,7 @@ pub(crate) async fn call(
             }
         }
     }
-    // With anything left to do, the checkpoint stays and tells of it.
+    // If a step failed, the checkpoint stays as its record.
     gathered(errors)?;
     shim.checkpoints.remove(&id).await?;
     shim.network.forget(&id);

@@ -1,4 +1,4 @@
-//! `ReopenContainerLog`: goes on in a new file of the same name, the old one having been renamed.
+//! `ReopenContainerLog`: opens a new log file after the old one was renamed.
 
 use orlop_cri_api::v1::{ReopenContainerLogRequest, ReopenContainerLogResponse};
 
@@ -7,7 +7,6 @@ use crate::log::{From, Source};
 use crate::shim::Shim;
 use crate::{clock, find, labels};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: ReopenContainerLogRequest,
@@ -23,7 +22,7 @@ pub(crate) async fn call(
         return Err(Error::Precondition(problem).into());
     }
     if !shim.logs.reopen(&found.id).await? {
-        // Until now it was a link to the engine's log, made by cri-dockerd.
+        // Until now the log was cri-dockerd's symlink to the engine's log.
         let source = Source {
             id: found.id.clone(),
             path: path.into(),

@@ -1,8 +1,8 @@
-//! `RunPodSandbox`: makes and starts the process that holds a pod's namespaces, and the pod's
+//! `RunPodSandbox`: creates and starts the pause process, which holds a pod's namespaces, and sets up the pod's
 //! network.
 //!
-//! What cannot be finished is stopped and left: the kubelet sees a sandbox that is not ready, and
-//! stops and removes it.
+//! If a step fails, the sandbox is stopped and left in place. The kubelet sees a sandbox that is not ready, and stops
+//! and removes it.
 
 use std::time::Duration;
 
@@ -16,10 +16,9 @@ use crate::remembered::Sandbox;
 use crate::shim::Shim;
 use crate::{conflict, find, names, resolv};
 
-/// How long the pause process gets to end.
+/// How long the pause process may take to exit.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: RunPodSandboxRequest,
@@ -48,7 +47,7 @@ async fn run(
 ) -> Result<String> {
     let mut early = Early::begin();
     let created = create(shim, name, &pod, handler, &mut early).await;
-    // One that could not be made has no id, but is looked for all the same.
+    // A sandbox that could not be created has no id, but is looked up nevertheless.
     let (id, runtime) = match &created {
         Ok(created) => (created.id.as_str(), created.runtime.as_str()),
         Err(_) => (name, handler),
@@ -63,10 +62,10 @@ async fn run(
     run
 }
 
-/// Does what is left for a sandbox that the engine has made.
+/// Completes a sandbox that the engine has created.
 async fn finish(shim: &Shim, id: String, pod: &PodSandboxConfig, trace: &Trace) -> Result<String> {
     let checkpoint = Checkpoint::of(pod);
-    // Before there is a network that it would be needed for.
+    // The checkpoint is written before there is a network that needs it.
     let writing = shim.checkpoints.write(&id, &checkpoint);
     let (written, started) = tokio::join!(
         trace.step("checkpoint", "", writing),
@@ -89,7 +88,7 @@ async fn finish(shim: &Shim, id: String, pod: &PodSandboxConfig, trace: &Trace) 
     }
 }
 
-/// A sandbox that the engine has made.
+/// A sandbox that the engine has created.
 struct Made {
     id: String,
     runtime: String,
@@ -118,7 +117,7 @@ async fn create(
     };
     let creating = early.step("create", conflict::create(&shim.docker, name, &body));
     let created = match creating.await {
-        // Somebody removed the image since it was looked for.
+        // The image was removed after the lookup.
         Err(error) if error.is_not_found() => {
             shim.pause.is_gone();
             let image = early.step("image", shim.pause.image()).await?;

@@ -1,4 +1,4 @@
-//! `RuntimeConfig`: the engine's cgroup driver, which the kubelet takes over.
+//! `RuntimeConfig`: the engine's cgroup driver, which the kubelet adopts.
 
 use orlop_cgroup::Driver;
 use orlop_cri_api::v1::{
@@ -8,7 +8,6 @@ use orlop_cri_api::v1::{
 use crate::error::Result;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, _: RuntimeConfigRequest) -> Result<RuntimeConfigResponse> {
     let cgroup_driver = match shim.info.cgroup_driver().await? {
         Driver::Cgroupfs => CgroupDriver::Cgroupfs,

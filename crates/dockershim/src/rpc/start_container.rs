@@ -1,4 +1,4 @@
-//! `StartContainer`: runs a container that was created, and begins to read its log.
+//! `StartContainer`: starts a created container and follows its log.
 
 use orlop_cri_api::v1::{StartContainerRequest, StartContainerResponse};
 use orlop_cri_server::timeline::{Early, Origin, Trace};
@@ -12,7 +12,6 @@ use crate::remembered::Made;
 use crate::shim::Shim;
 use crate::{find, labels, names};
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StartContainerRequest,
@@ -30,11 +29,11 @@ pub(crate) async fn call(
 
 async fn start(shim: &Shim, id: &str, made: Made, trace: &Trace) -> Result<()> {
     let name = &made.name;
-    // The event of the start finds it taken care of.
+    // The start event then finds the log already taken care of.
     let expected = made.log.as_ref().map(|log| shim.logs.expect(&log.id));
     let starting = trace.step("start", name, shim.docker.start_container(id));
     let started = starting.await;
-    // Also when it failed: whoever asks for the log finds one.
+    // Also after a failed start, so that clients find a log.
     if let Some(log) = made.log {
         let following = shim.logs.follow(log, From::File);
         if let Err(error) = trace.step("log", name, following).await {
@@ -49,7 +48,7 @@ async fn start(shim: &Shim, id: &str, made: Made, trace: &Trace) -> Result<()> {
     Ok(())
 }
 
-/// A container that has never run: the engine would run one again that has ended.
+/// Checks that a container has never run: the engine would restart one that has ended.
 async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
     if let Some(made) = shim.remembered.take_made(id) {
         return Ok((id.to_owned(), made));
@@ -66,7 +65,7 @@ async fn startable(shim: &Shim, id: &str) -> Result<(String, Made)> {
     Ok((found.id, made))
 }
 
-/// What a container's configuration says about its start.
+/// Extracts the facts for the start from a container's configuration.
 pub(crate) fn made(id: &str, name: &str, config: &ContainerConfig) -> Made {
     let label = |key| labels::own(&config.labels, key);
     let extra = Extra::of_labels(&config.labels);
@@ -83,7 +82,7 @@ pub(crate) fn made(id: &str, name: &str, config: &ContainerConfig) -> Made {
     }
 }
 
-/// Sets what the engine does not know. A container without its limits is stopped.
+/// Applies the limits that the engine does not support. On failure the container is stopped.
 async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
     let found = find::container(&shim.docker, id).await?;
     let Some(hierarchies) = shim.hierarchies.clone() else {
@@ -93,7 +92,7 @@ async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
     let own = found.id;
     let applied = orlop_pool::blocking(move || match cgroup_of(&hierarchies, pid, &own) {
         Some(cgroup) => extra.apply(&cgroup),
-        // It has ended already.
+        // The container has already ended.
         None => Ok(()),
     });
     let applied = match applied.await {
@@ -113,7 +112,7 @@ async fn apply(shim: &Shim, id: &str, extra: Extra) -> Result<()> {
     Ok(())
 }
 
-/// Runtimes bury what matters under what they were doing.
+/// Shortens a start error: runtimes put the cause behind a list of steps.
 fn start_failed(id: &str, error: DockerError) -> Error {
     let doing = format!("starting container {id}");
     let error = match error {

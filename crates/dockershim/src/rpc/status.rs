@@ -1,4 +1,4 @@
-//! `Status`: whether pods can be run here, and what their handlers can do.
+//! `Status`: whether pods can run here, and the features of the runtime handlers.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,10 +14,9 @@ use crate::hairpin;
 use crate::shim::Shim;
 use crate::view;
 
-/// An engine that takes longer to say its version does not work.
+/// Timeout of the engine's version call; a slower engine counts as not working.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: StatusRequest) -> Result<StatusResponse> {
     let readiness = runtime_ready(shim).await;
     let handlers = match (shim.docker.api().await, shim.info.get().await) {
@@ -34,8 +33,8 @@ pub(crate) async fn call(shim: &Shim, request: StatusRequest) -> Result<StatusRe
             conditions: vec![readiness, network_ready(shim).await],
         }),
         runtime_handlers: handlers,
-        // The engine always adds the image's groups, has one user namespace for all, and binds
-        // without further options.
+        // The engine always adds the image's groups, uses one user namespace for all containers, and supports no
+        // further bind mount options.
         features: Some(RuntimeFeatures {
             supplemental_groups_policy: false,
             user_namespaces_host_network: false,

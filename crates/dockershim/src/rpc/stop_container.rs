@@ -1,4 +1,4 @@
-//! `StopContainer`: ends a container with its stop signal, then by force. May be repeated.
+//! `StopContainer`: stops a container with its stop signal, then by force. Idempotent.
 
 use std::time::Duration;
 
@@ -8,12 +8,11 @@ use crate::error::{Error, Result};
 use crate::find;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StopContainerRequest,
 ) -> Result<StopContainerResponse> {
-    // Less than nothing is nothing.
+    // A negative timeout counts as zero.
     let grace = Duration::from_secs(u64::try_from(request.timeout).unwrap_or(0));
     let found = match find::container(&shim.docker, &request.container_id).await {
         Ok(found) => found,

@@ -1,5 +1,5 @@
-//! `StopPodSandbox`: ends all that runs in a pod and undoes its network. May be repeated, and
-//! works for a sandbox of which only a checkpoint is left.
+//! `StopPodSandbox`: stops all containers of a pod and tears down its network. Idempotent, and works for a sandbox
+//! that only has a checkpoint.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,9 @@ use crate::error::{Error, Result, gathered};
 use crate::find;
 use crate::shim::Shim;
 
-/// How long the pause process gets to end.
+/// How long the pause process may take to exit.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StopPodSandboxRequest,
@@ -29,7 +28,7 @@ pub(crate) async fn call(
             stop(shim, &found.id, Some(&found), checkpoint.as_ref()).await?;
         }
         Err(error) if error.is_not_found() && is_id(&id) => {
-            // Nobody knows it, or only its checkpoint does. What ran in it may run on.
+            // The engine does not know the sandbox, but its containers may still run.
             if let Some(checkpoint) = shim.checkpoints.read(&id).await {
                 let mut errors = kill_containers(shim, &id).await;
                 let detached = shim.network.detach(&id, None, Some(&checkpoint)).await;
@@ -44,7 +43,7 @@ pub(crate) async fn call(
     Ok(StopPodSandboxResponse {})
 }
 
-/// Stops a sandbox that the engine has.
+/// Stops a sandbox that the engine knows.
 pub(crate) async fn stop(
     shim: &Shim,
     id: &str,
@@ -52,7 +51,7 @@ pub(crate) async fn stop(
     checkpoint: Option<&Checkpoint>,
 ) -> Result<()> {
     let mut errors = kill_containers(shim, id).await;
-    // While the namespace is there: plugins find it by its process.
+    // Before the pause process ends: plugins find the network namespace by it.
     if let Err(error) = shim.network.detach(id, found, checkpoint).await {
         errors.push(error);
     }

@@ -1,4 +1,4 @@
-//! `StreamContainerStats`: what the running containers use, in parts.
+//! `StreamContainerStats`: resource usage of the running containers, in chunks.
 
 use orlop_cri_api::v1::{
     ListContainerStatsRequest, StreamContainerStatsRequest, StreamContainerStatsResponse,
@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::rpc::list_container_stats;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StreamContainerStatsRequest,

@@ -1,4 +1,4 @@
-//! `StreamContainers`: the containers, in parts.
+//! `StreamContainers`: the containers, in chunks.
 
 use orlop_cri_api::v1::{ListContainersRequest, StreamContainersRequest, StreamContainersResponse};
 use orlop_cri_server::frame::{Answers, in_batches};
@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::rpc::list_containers;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StreamContainersRequest,

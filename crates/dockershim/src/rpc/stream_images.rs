@@ -1,4 +1,4 @@
-//! `StreamImages`: the images, in parts.
+//! `StreamImages`: the images, in chunks.
 
 use orlop_cri_api::v1::{ListImagesRequest, StreamImagesRequest, StreamImagesResponse};
 use orlop_cri_server::frame::{Answers, in_batches};
@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::rpc::list_images;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StreamImagesRequest,

@@ -1,4 +1,4 @@
-//! `StreamPodSandboxMetrics`: the metrics of all pods, in parts.
+//! `StreamPodSandboxMetrics`: the metrics of all pods, in chunks.
 
 use orlop_cri_api::v1::{
     ListPodSandboxMetricsRequest, StreamPodSandboxMetricsRequest, StreamPodSandboxMetricsResponse,
@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::rpc::list_pod_sandbox_metrics;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     _: StreamPodSandboxMetricsRequest,

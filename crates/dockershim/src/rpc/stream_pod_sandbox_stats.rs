@@ -1,4 +1,4 @@
-//! `StreamPodSandboxStats`: what the pods use, in parts.
+//! `StreamPodSandboxStats`: resource usage of the pods, in chunks.
 
 use orlop_cri_api::v1::{
     ListPodSandboxStatsRequest, StreamPodSandboxStatsRequest, StreamPodSandboxStatsResponse,
@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::rpc::list_pod_sandbox_stats;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StreamPodSandboxStatsRequest,

@@ -1,4 +1,4 @@
-//! `StreamPodSandboxes`: the pod sandboxes, in parts.
+//! `StreamPodSandboxes`: the pod sandboxes, in chunks.
 
 use orlop_cri_api::v1::{
     ListPodSandboxRequest, StreamPodSandboxesRequest, StreamPodSandboxesResponse,
@@ -9,7 +9,6 @@ use crate::error::Result;
 use crate::rpc::list_pod_sandbox;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: StreamPodSandboxesRequest,

@@ -1,4 +1,4 @@
-//! `UpdateContainerResources`: new limits for a container.
+//! `UpdateContainerResources`: sets new limits of a container.
 
 use orlop_cri_api::v1::{UpdateContainerResourcesRequest, UpdateContainerResourcesResponse};
 
@@ -8,7 +8,6 @@ use crate::find;
 use crate::limits::{self, Extra, cgroup_of};
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: UpdateContainerResourcesRequest,

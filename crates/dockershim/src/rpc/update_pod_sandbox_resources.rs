@@ -1,5 +1,5 @@
-//! `UpdatePodSandboxResources`: tells that a pod's limits have changed. The pod's cgroup is the
-//! kubelet's own, and nothing of the sandbox depends on it.
+//! `UpdatePodSandboxResources`: accepts a change of a pod's limits. The kubelet owns the pod's cgroup, and nothing of
+//! the sandbox depends on it.
 
 use orlop_cri_api::v1::{UpdatePodSandboxResourcesRequest, UpdatePodSandboxResourcesResponse};
 
@@ -7,7 +7,6 @@ use crate::error::Result;
 use crate::find;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: UpdatePodSandboxResourcesRequest,

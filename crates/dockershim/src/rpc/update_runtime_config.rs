@@ -1,11 +1,10 @@
-//! `UpdateRuntimeConfig`: the node's pod CIDR, for the network.
+//! `UpdateRuntimeConfig`: sets the node's pod CIDR for the network.
 
 use orlop_cri_api::v1::{UpdateRuntimeConfigRequest, UpdateRuntimeConfigResponse};
 
 use crate::error::{Error, Result};
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(
     shim: &Shim,
     request: UpdateRuntimeConfigRequest,

@@ -1,4 +1,4 @@
-//! `Version`: who we are, and which engine this is.
+//! `Version`: the name and version of the runtime and the engine.
 
 use std::time::Duration;
 
@@ -9,11 +9,10 @@ use crate::shim::Shim;
 
 /// The version of the kubelet's runtime API that this message has always carried.
 const KUBELET_API: &str = "0.1.0";
-/// The name that dockershim and cri-dockerd have.
+/// The runtime name that dockershim and cri-dockerd report.
 const NAME: &str = "docker";
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, _: VersionRequest) -> Result<VersionResponse> {
     let info = shim.docker.version_info(LIMIT).await;
     let info = info.map_err(Error::engine("asking the Docker Engine for its version"))?;

@@ -1,4 +1,4 @@
-//! `JudgeImage`: whether the signature policy lets an image be used, and why.
+//! `JudgeImage`: whether and why the signature policy allows an image.
 
 use orlop_cri_api::images::{JudgeImageRequest, JudgeImageResponse, JudgedRequirement};
 use orlop_image_store::{ForeignImages, Verdict};
@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::policy;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: JudgeImageRequest) -> Result<JudgeImageResponse> {
     if request.image.is_empty() {
         return Err(Error::invalid("image", "is empty").into());
@@ -48,7 +47,7 @@ async fn judge(
     )))?)
 }
 
-/// What holds where there is no policy.
+/// Returns the response for a node without a policy.
 fn unguarded() -> JudgeImageResponse {
     JudgeImageResponse {
         allowed: true,

@@ -1,4 +1,4 @@
-//! One file per call of `orlop.v1.Images` that an engine's images can answer; the others say who can.
+//! Calls of `orlop.v1.Images`, one file each, for what the engine supports; the others return an error.
 #![allow(clippy::unused_async, reason = "all calls have one shape")]
 
 pub(crate) mod judge_image;

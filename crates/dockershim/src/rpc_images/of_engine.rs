@@ -1,4 +1,4 @@
-//! Calls about what the engine keeps and decides by itself.
+//! Calls about data that only the engine manages.
 
 use orlop_cri_api::images::{
     CollectGarbageRequest, CollectGarbageResponse, ExportImagesRequest, ExportImagesResponse,
@@ -10,7 +10,7 @@ use orlop_cri_api::images::{
 use orlop_cri_server::frame::Answers;
 use tonic::Streaming;
 
-/// A module for each call, which answers what to do instead.
+/// Generates a module for each unsupported call, which returns an error with the alternative.
 macro_rules! refuse {
     ($($call:ident($request:ty) -> $answer:ty: $instead:literal;)*) => {
         $(
@@ -20,7 +20,7 @@ macro_rules! refuse {
                 use crate::error::{Error, Result};
                 use crate::shim::Shim;
 
-                /// Answers that it cannot be done, and what can.
+                /// Returns an error with the alternative.
                 pub(crate) async fn call(_: &Shim, _: $request) -> Result<$answer> {
                     let problem = concat!("the docker backend leaves images to the Docker Engine: ", $instead);
                     Err(Error::Unimplemented(problem.to_owned()).into())

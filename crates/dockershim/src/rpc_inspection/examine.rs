@@ -1,4 +1,4 @@
-//! `Examine`: whether the engine, the network and the records are in order.
+//! `Examine`: checks the engine, the network and the records.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use crate::labels;
 use crate::rpc::stop_pod_sandbox;
 use crate::shim::Shim;
 
-/// An engine that takes longer does not work.
+/// Timeout of the engine; a slower one counts as not working.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Answers the call. Images are the engine's: nothing is compared here.
+/// Runs the checks. The engine manages the images, so none are compared here.
 pub(crate) async fn call(shim: &Shim, request: ExamineRequest) -> Result<ExamineResponse> {
     let mut findings = engine(shim).await;
     findings.push(network(shim).await);
     match checkpoints(shim, request.repair).await {
         Ok(of_checkpoints) => findings.extend(of_checkpoints),
-        // That the engine is away has been said.
+        // Another finding already reports that the engine is unreachable.
         Err(error) => {
             tracing::debug!(error = %chain(&*error), "cannot check the sandbox checkpoints");
         }
@@ -79,7 +79,7 @@ async fn network(shim: &Shim) -> Finding {
     of_network(&networks.status().await)
 }
 
-/// Checkpoints of sandboxes that the engine does not have.
+/// Finds checkpoints of sandboxes that the engine does not have.
 async fn checkpoints(shim: &Shim, repair: bool) -> Result<Vec<Finding>> {
     const AREA: &str = "checkpoints";
     let ids = shim.checkpoints.ids().await?;

@@ -1,5 +1,5 @@
-//! `GetState`: all that is known, for people who debug it. Nothing of it is secret: whatever a
-//! client sent beyond names stays out.
+//! `GetState`: a dump of the service's state for debugging. It contains no secrets: of a client's input only names are
+//! included.
 
 use orlop_cri_api::inspection::{GetStateRequest, GetStateResponse};
 use serde_json::{Value, json};
@@ -10,14 +10,13 @@ use crate::error::{Error, Result, chain};
 use crate::shim::Shim;
 use crate::{find, labels, names};
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, _: GetStateRequest) -> Result<GetStateResponse> {
     let json = shim.state().await?.to_string();
     Ok(GetStateResponse { json })
 }
 
 impl Shim {
-    /// All that is known, as JSON.
+    /// Returns the service's state as JSON.
     pub async fn state(&self) -> Result<Value> {
         let which = Which {
             labels: vec![labels::KIND.to_owned()],

@@ -1,4 +1,4 @@
-//! `ListTraces`: where the time of the latest starts and pulls went.
+//! `ListTraces`: timelines of the latest starts and pulls.
 
 use orlop_cri_api::inspection::{ListTracesRequest, ListTracesResponse};
 use orlop_cri_server::timeline;
@@ -6,7 +6,6 @@ use orlop_cri_server::timeline;
 use crate::error::Result;
 use crate::shim::Shim;
 
-/// Answers the call.
 pub(crate) async fn call(shim: &Shim, request: ListTracesRequest) -> Result<ListTracesResponse> {
     Ok(timeline::answer(&shim.traces, &request))
 }

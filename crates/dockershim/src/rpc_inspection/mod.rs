@@ -1,4 +1,4 @@
-//! One file per call of `orlop.v1.Inspection`.
+//! Calls of `orlop.v1.Inspection`, one file each.
 #![allow(clippy::unused_async, reason = "all calls have one shape")]
 
 pub(crate) mod examine;

@@ -1,4 +1,4 @@
-//! What a container uses.
+//! Resource usage of containers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::docker::types::{ContainerSummary, Resources};
 use crate::error::{Error, Result};
 use crate::{find, labels, names};
 
-/// One container's figures.
+/// Returns the statistics of one container.
 pub(crate) async fn of(stats: &Stats, id: &str) -> Result<ContainerStats> {
     let found = find::container(&stats.docker, id).await?;
     let (own_labels, annotations) = labels::parted(&found.config.labels);
@@ -31,7 +31,7 @@ pub(crate) async fn of(stats: &Stats, id: &str) -> Result<ContainerStats> {
         })
 }
 
-/// The figures of the running containers that a filter lets through.
+/// Returns the statistics of the running containers that match a filter.
 pub(crate) async fn listed(
     stats: &Stats,
     filter: Option<ContainerStatsFilter>,
@@ -56,7 +56,7 @@ pub(crate) async fn listed(
     of_listed(stats, &listed).await
 }
 
-/// The figures of these containers.
+/// Returns the statistics of these containers.
 pub(super) async fn of_listed(
     stats: &Stats,
     listed: &[ContainerSummary],
@@ -109,7 +109,7 @@ async fn read(
         if place.upper.is_none()
             && let Some(attributes) = &stats.attributes
         {
-            // An engine with another kind of storage counts by itself.
+            // With another storage driver, the engine computes the size itself.
             let size = from
                 .docker
                 .container_size(&attributes.id)
@@ -125,8 +125,7 @@ async fn read(
     Ok(all.into_iter().map(|(stats, _)| stats).collect())
 }
 
-/// Memory, against the limit that the engine was told where the cgroup has none: crun sets it in
-/// one below that.
+/// Returns memory usage. If the cgroup has no limit, the engine's limit applies: crun sets it in a child cgroup.
 fn memory(reading: &Reading, limits: &Resources) -> Option<MemoryUsage> {
     let mut usage = reading.memory()?;
     let counted = reading.stats().memory.as_ref()?;
@@ -137,7 +136,7 @@ fn memory(reading: &Reading, limits: &Resources) -> Option<MemoryUsage> {
     Some(usage)
 }
 
-/// Reads files.
+/// Reads the statistics from files.
 fn figures(attributes: ContainerAttributes, place: &Place, mountpoint: &Path) -> ContainerStats {
     let mut meter = place.meter.lock();
     let reading = place

@@ -1,4 +1,4 @@
-//! Figures in the manner of Prometheus, under cAdvisor's names.
+//! Prometheus metrics under cAdvisor's names.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{clock, find, labels, names};
 
 const NANOS: u64 = 1_000_000_000;
 
-/// The metrics of all pods and containers that run.
+/// Returns the metrics of all running pods and containers.
 pub(crate) async fn all(stats: &Stats) -> Result<Vec<PodSandboxMetrics>> {
     let which = Which {
         labels: vec![labels::KIND.to_owned()],
@@ -133,7 +133,7 @@ fn of_container(
     samples.finish()
 }
 
-/// None yet, under the labels of a pod or container.
+/// Creates an empty set of samples with the labels of a pod or container.
 fn samples(of: &ContainerSummary, place: &Place) -> Samples {
     let pod = of
         .names

@@ -1,5 +1,5 @@
-//! What containers and pods use, read from their cgroups. The engine would do the same, one call
-//! and one second per container.
+//! Resource usage of containers and pods, read from their cgroups. The engine would take one call and one second per
+//! container.
 
 mod container;
 mod metrics;

@@ -1,4 +1,4 @@
-//! Where a container's figures are: asked of the engine once per container, then remembered.
+//! Location of a container's statistics, asked of the engine once per container and then cached.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,35 +16,35 @@ use crate::engine_info::EngineInfo;
 use crate::error::{Error, Result};
 use crate::limits::{Extra, cgroup_of};
 
-/// What figures are found with, and the places of all containers and sandboxes that were asked about.
+/// The cached locations of the statistics of containers and sandboxes, and the parts needed to find them.
 #[derive(Debug)]
 pub(crate) struct Stats {
     pub(super) docker: Arc<Docker>,
     pub(super) info: EngineInfo,
-    /// Without cgroups there are no figures.
+    /// The cgroup hierarchies; without them there are no statistics.
     hierarchies: Option<Arc<Hierarchies>>,
     places: Mutex<HashMap<String, Arc<Place>>>,
 }
 
-/// Where one container's figures are.
+/// The location of one container's statistics.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(super) pid: i32,
     pub(super) cgroup: Option<Cgroup>,
-    /// The directory of what it has written, if the engine says which.
+    /// The directory of the writable layer, if known.
     pub(super) upper: Option<PathBuf>,
     pub(super) host_network: bool,
     pub(super) limits: Resources,
-    /// The `memory.low` that was asked for.
+    /// The requested `memory.low`.
     pub(super) memory_low: u64,
     pub(super) started_at: i64,
     pub(super) meter: Mutex<Meter>,
-    /// For a sandbox: the pod's own cgroup, above it.
+    /// For a sandbox: the pod's own cgroup, its parent.
     pub(super) pod: Option<(Cgroup, Mutex<Meter>)>,
 }
 
 impl Place {
-    /// Whether the process that it was found by is still there.
+    /// Whether the process that the location was found by still exists.
     fn is_current(&self) -> bool {
         self.pid > 0 && self.cgroup.as_ref().is_none_or(Cgroup::exists)
     }
@@ -74,13 +74,13 @@ impl Stats {
     }
 }
 
-/// The directory of what a container has written, where the engine's images are containerd's and
-/// it does not say: its root file system's upper layer, as its first process has it mounted.
+/// Returns the directory of a container's writable layer if the engine uses containerd's image store and does not
+/// report it. It is the upper layer of the root filesystem in the mount table of the first process.
 fn upper_of(pid: i32) -> Option<PathBuf> {
     upper_in(&Mountinfo::of(u32::try_from(pid).ok()?).ok()?)
 }
 
-/// A container with privileges can mount what it likes; only what looks like a snapshot counts.
+/// A privileged container can mount anything, so only a path that looks like a snapshot counts.
 fn upper_in(table: &Mountinfo) -> Option<PathBuf> {
     let mut mounts = table.mounts();
     let root = mounts.find(|mount| mount.point() == Path::new("/"))?;
@@ -102,7 +102,7 @@ fn upper_in(table: &Mountinfo) -> Option<PathBuf> {
     is_snapshot.then_some(upper)
 }
 
-/// A container's place.
+/// Returns the location of a container's statistics.
 pub(super) async fn of(stats: &Stats, id: &str) -> Result<Arc<Place>> {
     let known = stats.lock().get(id).cloned();
     if let Some(known) = known.filter(|known| known.is_current()) {
@@ -114,7 +114,7 @@ pub(super) async fn of(stats: &Stats, id: &str) -> Result<Arc<Place>> {
         .hierarchies
         .as_ref()
         .and_then(|hierarchies| cgroup_of(hierarchies, found.state.pid, &found.id));
-    // Without a parent of the pod's own, what is above is everybody's.
+    // Without a parent cgroup of the pod, the cgroup above is shared with others.
     let pod = cgroup
         .as_ref()
         .filter(|_| !found.host_config.cgroup_parent.is_empty())

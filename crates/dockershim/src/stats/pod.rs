@@ -1,4 +1,4 @@
-//! What a pod uses, with all its containers.
+//! Resource usage of pods, with all their containers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::docker::types::ContainerSummary;
 use crate::error::{Error, Result};
 use crate::{find, labels, names};
 
-/// One pod's figures.
+/// Returns the statistics of one pod.
 pub(crate) async fn of(stats: &Stats, id: &str) -> Result<PodSandboxStats> {
     let found = find::sandbox(&stats.docker, id).await?;
     let filter = PodSandboxStatsFilter {
@@ -35,7 +35,7 @@ pub(crate) async fn of(stats: &Stats, id: &str) -> Result<PodSandboxStats> {
     })
 }
 
-/// The figures of the ready pods that a filter lets through.
+/// Returns the statistics of the ready pods that match a filter.
 pub(crate) async fn listed(
     stats: &Stats,
     filter: Option<PodSandboxStatsFilter>,
@@ -118,8 +118,8 @@ fn grouped(
     grouped
 }
 
-/// Reads files. The pod's figures are those of its cgroup where the kubelet made it one; those
-/// of the sandbox's process otherwise.
+/// Reads the statistics from files. They are those of the pod's cgroup if the kubelet made one, otherwise those of the
+/// pause process.
 fn figures(
     sandbox: &ContainerSummary,
     place: &Arc<Place>,

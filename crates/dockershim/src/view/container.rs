@@ -1,4 +1,4 @@
-//! A container.
+//! Conversion of containers to the CRI.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::image::pullable;
 use crate::docker::types::{Container, ContainerSummary, Image, MountPoint};
 use crate::{clock, labels, limits, names, stop_signal};
 
-/// A container as the engine lists it; `None` if its name is not ours.
+/// Converts a listed container; `None` if its name is not ours.
 pub(crate) fn container(listed: &ContainerSummary) -> Option<CriContainer> {
     let metadata = listed
         .names
@@ -41,19 +41,18 @@ pub(crate) fn container(listed: &ContainerSummary) -> Option<CriContainer> {
     })
 }
 
-/// The engine's word for a state.
+/// Converts the engine's name of a state.
 fn state(word: &str) -> ContainerState {
     match word {
         "created" => ContainerState::ContainerCreated,
-        // One that is paused has its processes.
+        // A paused container still has its processes.
         "running" | "paused" | "restarting" => ContainerState::ContainerRunning,
         "exited" | "removing" | "dead" => ContainerState::ContainerExited,
         _ => ContainerState::ContainerUnknown,
     }
 }
 
-/// The engine's words for a state, for its filter. One that was never started because it could
-/// not be is "created" to the engine.
+/// Returns the engine's names of a state, for its filter. A container that failed to start is "created" to the engine.
 pub(crate) fn matches_state(wanted: ContainerState) -> &'static [&'static str] {
     match wanted {
         ContainerState::ContainerCreated => &["created"],
@@ -63,7 +62,7 @@ pub(crate) fn matches_state(wanted: ContainerState) -> &'static [&'static str] {
     }
 }
 
-/// A container as the engine knows it.
+/// Converts an inspected container.
 pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> ContainerStatus {
     let (own_labels, annotations) = labels::parted(&found.config.labels);
     let life = Life::of(found);
@@ -105,8 +104,8 @@ pub(crate) fn container_status(found: &Container, image: Option<&Image>) -> Cont
     }
 }
 
-/// The name that the container was made with. A kubelet makes containers from ids; those that were
-/// made by others have one of the image's names.
+/// Returns the image name that the container was created with. A kubelet creates containers from image ids; those of
+/// other clients have one of the image's names.
 fn image_name(found: &Container, image: Option<&Image>) -> String {
     let given = &found.config.image;
     let is_id = *given == found.image || found.image.strip_prefix("sha256:") == Some(given);
@@ -118,8 +117,8 @@ fn image_name(found: &Container, image: Option<&Image>) -> String {
     noted.or_else(of_image).unwrap_or_else(|| given.clone())
 }
 
-/// Who the container's first process is, where that is certain: a user without a group, or one that
-/// is named, has the groups that files of the image say.
+/// Returns the user of the first process, if it is certain. A user without a group, or given by name, gets its groups
+/// from files in the image.
 fn user(found: &Container) -> Option<LinuxContainerUser> {
     let (uid, gid) = found.config.user.split_once(':')?;
     let (uid, gid) = (uid.parse().ok()?, gid.parse().ok()?);
@@ -137,7 +136,7 @@ fn user(found: &Container) -> Option<LinuxContainerUser> {
     })
 }
 
-/// Where a container is in its life.
+/// The state and timestamps of a container.
 struct Life {
     state: ContainerState,
     started_at: i64,
@@ -172,7 +171,7 @@ impl Life {
             };
             life.message.clone_from(&now.error);
         } else if now.exit_code != 0 {
-            // It could not be started. The engine has it as created, with an exit code.
+            // The container failed to start. The engine reports it as created, with an exit code.
             life.state = ContainerState::ContainerExited;
             life.started_at = created_at;
             life.finished_at = created_at;
@@ -207,7 +206,7 @@ fn mount(point: &MountPoint, images: &BTreeMap<String, String>) -> Option<Mount>
                 ..Default::default()
             });
         }
-        // Volumes of the image, which nobody asked for.
+        // Anonymous volumes of the image, which the request does not contain.
         _ => return None,
     }
     mount.set_propagation(match point.propagation.as_str() {
@@ -263,7 +262,7 @@ mod tests {
         };
         found.config.image = "busybox:1".into();
         assert_eq!(name(&found, None), "busybox:1");
-        // A kubelet's: made from the id.
+        // A container of a kubelet, created from the image id.
         found.config.image = "sha256:12ab".into();
         assert_eq!(name(&found, None), "sha256:12ab");
         let image = Image {

@@ -1,4 +1,4 @@
-//! What the engine's runtimes can do.
+//! Features of the engine's runtimes.
 
 use orlop_cri_api::v1::{RuntimeHandler, RuntimeHandlerFeatures};
 use serde::Deserialize;
@@ -6,10 +6,10 @@ use serde::Deserialize;
 use crate::docker::ApiVersion;
 use crate::docker::types::Info;
 
-/// Where engines put what their runtimes say of themselves.
+/// The key under which the engine reports a runtime's features.
 const FEATURES: &str = "org.opencontainers.runtime-spec.features";
 
-/// The handlers: the default under the empty name, and every runtime of the engine.
+/// Lists the runtime handlers: the default under the empty name, and every runtime of the engine.
 pub(crate) fn handlers(info: &Info, api: ApiVersion) -> Vec<RuntimeHandler> {
     let entry = |name: &str, runtime: &str| RuntimeHandler {
         name: name.to_owned(),
@@ -24,7 +24,7 @@ pub(crate) fn handlers(info: &Info, api: ApiVersion) -> Vec<RuntimeHandler> {
         .collect()
 }
 
-/// Whether a runtime (empty: the default one) can make all below a mount read-only.
+/// Whether a runtime (empty: the default one) supports recursive read-only mounts.
 pub(crate) fn recursive_read_only(info: &Info, runtime: &str, api: ApiVersion) -> bool {
     #[derive(Deserialize)]
     struct Features {

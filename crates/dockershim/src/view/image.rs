@@ -1,10 +1,10 @@
-//! An image.
+//! Conversion of images to the CRI.
 
 use orlop_cri_api::v1::{Image as CriImage, ImageSpec, Int64Value};
 
 use crate::docker::types::{Image, ImageSummary};
 
-/// An image as the engine lists it; its user is not in the list.
+/// Converts a listed image; the list does not contain its user.
 pub(crate) fn listed_image(image: ImageSummary, pinned: &[String]) -> CriImage {
     let repo_tags = tags(image.repo_tags);
     CriImage {
@@ -18,7 +18,7 @@ pub(crate) fn listed_image(image: ImageSummary, pinned: &[String]) -> CriImage {
     }
 }
 
-/// An image as the engine knows it.
+/// Converts an inspected image.
 pub(crate) fn image(image: &Image, pinned: &[String]) -> CriImage {
     let repo_tags = tags(image.repo_tags.clone());
     let (uid, username) = user(&image.config.user);
@@ -38,14 +38,14 @@ fn is_pinned(tags: &[String], pinned: &[String]) -> bool {
     tags.iter().any(|tag| pinned.contains(tag))
 }
 
-/// A tag of the image, else a name by digest.
+/// Returns a tag of the image, else a name by digest.
 pub(super) fn first_name(image: &Image) -> Option<String> {
     let by_digest = || names(image.repo_digests.clone()).into_iter().next();
     let tag = tags(image.repo_tags.clone()).into_iter().next();
     tag.or_else(by_digest)
 }
 
-/// Names without the engine's word for "none".
+/// Removes the engine's placeholder for "none" from names.
 pub(crate) fn names(names: Vec<String>) -> Vec<String> {
     names
         .into_iter()
@@ -53,14 +53,14 @@ pub(crate) fn names(names: Vec<String>) -> Vec<String> {
         .collect()
 }
 
-/// Tags: containerd's image store lists the names by digest among them, too.
+/// Returns the tags. containerd's image store also lists the names by digest among them.
 fn tags(all: Vec<String>) -> Vec<String> {
     let mut tags = names(all);
     tags.retain(|name| !name.contains('@'));
     tags
 }
 
-/// The user before a group, as a number or as a name.
+/// Parses the user of `USER[:GROUP]`, as a number or as a name.
 fn user(text: &str) -> (Option<i64>, String) {
     let user = text.split(':').next().unwrap_or_default();
     match user.parse() {
@@ -69,7 +69,7 @@ fn user(text: &str) -> (Option<i64>, String) {
     }
 }
 
-/// How Kubernetes has always written the image of a Docker container.
+/// Formats the image of a Docker container as Kubernetes has always done.
 pub(crate) fn pullable(id: &str, image: Option<&Image>) -> String {
     let digest = image.and_then(|image| names(image.repo_digests.clone()).into_iter().next());
     match digest {

@@ -1,4 +1,4 @@
-//! What the engine has, in the CRI's words.
+//! Conversion of the engine's objects to the CRI.
 
 mod container;
 mod features;

@@ -1,4 +1,4 @@
-//! A sandbox.
+//! Conversion of sandboxes to the CRI.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::checkpoint::Checkpoint;
 use crate::docker::types::{Container, ContainerSummary};
 use crate::{clock, labels, names};
 
-/// A sandbox as the engine lists it; `None` if its name is not ours.
+/// Converts a listed sandbox; `None` if its name is not ours.
 pub(crate) fn sandbox(listed: &ContainerSummary) -> Option<PodSandbox> {
     let metadata = listed
         .names
@@ -25,7 +25,7 @@ pub(crate) fn sandbox(listed: &ContainerSummary) -> Option<PodSandbox> {
         created_at: listed.created.saturating_mul(1_000_000_000),
         labels: own_labels,
         annotations,
-        // Of those that another runtime made, a list does not tell.
+        // The list does not contain the handler of a sandbox that another runtime created.
         runtime_handler: listed
             .labels
             .get(labels::HANDLER)
@@ -34,7 +34,7 @@ pub(crate) fn sandbox(listed: &ContainerSummary) -> Option<PodSandbox> {
     })
 }
 
-/// A sandbox that only a checkpoint tells of. The kubelet asks for it to be stopped and removed.
+/// Converts a sandbox that only has a checkpoint. The kubelet then stops and removes it.
 pub(crate) fn ghost(id: &str, checkpoint: &Checkpoint) -> PodSandbox {
     PodSandbox {
         id: id.to_owned(),
@@ -56,7 +56,7 @@ fn state(running: bool) -> PodSandboxState {
     }
 }
 
-/// A sandbox as the engine knows it, whose default runtime is this one.
+/// Converts an inspected sandbox; `default_runtime` is the engine's default runtime.
 pub(crate) fn sandbox_status(
     found: &Container,
     addresses: &[IpAddr],
@@ -80,7 +80,7 @@ pub(crate) fn sandbox_status(
     let mut ips = addresses.iter().map(ToString::to_string);
     let handler = match found.config.labels.get(labels::HANDLER) {
         Some(handler) => handler,
-        // Another runtime made it: without a handler it got the default one.
+        // Another runtime created the sandbox: without a handler it got the default one.
         None if host.runtime == default_runtime => "",
         None => &host.runtime,
     };
