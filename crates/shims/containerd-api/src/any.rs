@@ -1,4 +1,4 @@
-//! Messages in messages, and times.
+//! Packed messages (`Any`) and timestamps.
 
 use prost::{Message, Name};
 
@@ -13,12 +13,12 @@ impl Any {
         }
     }
 
-    /// The name of the type, without the address that may precede it.
+    /// Returns the name of the type, without the URL prefix that may precede it.
     pub fn type_name(&self) -> &str {
         self.type_url.rsplit('/').next().unwrap_or_default()
     }
 
-    /// Whether this is a message of the type.
+    /// Whether this contains a message of the type.
     pub fn is<M: Name>(&self) -> bool {
         self.type_name() == M::full_name()
     }
@@ -30,7 +30,7 @@ impl Any {
 }
 
 impl Timestamp {
-    /// A time in nanoseconds since the epoch.
+    /// Creates a timestamp from nanoseconds since the epoch.
     pub fn from_nanos(nanos: u64) -> Self {
         const SECOND: u64 = 1_000_000_000;
         Self {

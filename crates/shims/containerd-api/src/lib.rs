@@ -1,23 +1,23 @@
 //! The messages of containerd and its shims, generated from `proto`.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`task`] | the Task service of a shim, version 2 or 3 |
 //! | [`sandbox`] | the Sandbox service of a shim |
 //! | [`services`] | services of containerd: sandbox controller and store, events, streams, version |
 //! | [`events`] | events of tasks |
-//! | [`bootstrap`] | what a shim reads and prints when it starts |
+//! | [`bootstrap`] | the input and output of a shim's start |
 //! | [`runc`], [`runtimeoptions`] | options of shims |
 //! | [`types`], [`task_types`] | types that several services share |
 //! | [`transfer`] | messages on streams |
 //! | [`cgroups`] | statistics of cgroups |
 //!
-//! The definitions have the fields that orlop uses; decoders ignore other fields. A decoded message takes memory in
-//! proportion to its encoding, so callers limit the size of that.
+//! The definitions have the fields that orlop uses; decoders ignore other fields. The memory of a decoded message is
+//! proportional to its encoding, so callers limit the size of the encoding.
 
 mod any;
 
-/// Decodes and encodes messages.
+/// Trait that decodes and encodes messages.
 pub use prost::Message;
 
 pub use api::containerd::runc::v1 as runc;
@@ -31,7 +31,7 @@ pub use api::google::protobuf::{Any, Timestamp};
 pub use api::io::containerd::cgroups;
 pub use api::runtimeoptions::v1 as runtimeoptions;
 
-/// Services of containerd itself.
+/// The services of containerd itself.
 pub mod services {
     pub use crate::api::containerd::services::events::v1 as events;
     pub use crate::api::containerd::services::sandbox::v1 as sandbox;

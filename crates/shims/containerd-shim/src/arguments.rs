@@ -1,4 +1,4 @@
-//! The command line, as containerd writes it: Go's flags, and a word for what to do.
+//! The command line, as containerd writes it: Go-style flags and an action.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,17 +7,17 @@ use orlop_ttrpc::Status;
 
 use crate::error::unknown;
 
-/// What to do.
+/// The action to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Leave a server behind for a container, or find the one of its pod.
+    /// Start a server for a container's pod, or find the running one.
     Start,
     /// Clean up after a container whose server is dead.
     Delete,
-    /// Tell what can be done.
+    /// Report the features.
     Info,
     Version,
-    /// Be the server: what [`Action::Start`] leaves behind, whose standard input is its socket.
+    /// Run the server that [`Action::Start`] starts; standard input is its socket.
     Serve,
 }
 
@@ -26,17 +26,17 @@ pub(crate) enum Action {
 pub(crate) struct Arguments {
     pub(crate) action: Action,
     pub(crate) namespace: String,
-    /// The container's identity; a server's is the one of its pod.
+    /// The container's id; for a server, the id of its pod.
     pub(crate) id: String,
-    /// Where containerd answers by gRPC. Tells containerds of one machine apart.
+    /// The address of containerd's gRPC server, which distinguishes several containerds on a machine.
     pub(crate) address: String,
-    /// The bundle; none is the working directory.
+    /// The bundle; by default the working directory.
     pub(crate) bundle: Option<PathBuf>,
     pub(crate) debug: bool,
 }
 
 impl Arguments {
-    /// Where the bundle is.
+    /// Returns the path of the bundle.
     pub(crate) fn bundle(&self) -> Result<PathBuf, Status> {
         match &self.bundle {
             Some(bundle) => Ok(bundle.clone()),
@@ -115,7 +115,7 @@ fn named(word: &str) -> Result<Action, String> {
     }
 }
 
-/// An identity names files.
+/// Checks an id, which becomes a file name.
 pub(crate) fn check_name(id: &str) -> Result<(), String> {
     if id.is_empty() || id.len() > 200 || id.starts_with('.') || id.contains(['/', '\0']) {
         return Err(format!("{id:?} is not a valid ID"));

@@ -1,4 +1,4 @@
-//! The client that waits for the answer to a call.
+//! The client that waits for the response to a call.
 
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::error::Result;
 
-/// Who waits for an answer.
+/// A waiting client.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     pub(crate) connection: Arc<Mutex<UnixStream>>,
@@ -17,7 +17,7 @@ pub(crate) struct Caller {
 
 impl Caller {
     pub(crate) fn answer(&self, outcome: &Result<Vec<u8>>) {
-        // Who has left is not answered.
+        // A client that has disconnected gets no response.
         let _ = respond(&mut self.connection.lock(), self.number, outcome);
     }
 }

@@ -8,7 +8,7 @@ use orlop_ttrpc::{Status, code, decode};
 use crate::error::Result;
 use crate::shim::Shim;
 
-/// Decodes the request of a call that is answered at once, and encodes the response.
+/// Decodes the request of a call that responds at once, and encodes the response.
 pub(crate) fn unary<Q: Message + Default, R: Message>(
     shim: &Arc<Shim>,
     request: &[u8],

@@ -6,10 +6,10 @@ use orlop_cgroup::{Cgroup, CgroupPath, Hierarchies};
 
 use crate::log::log;
 
-/// How long what is in a cgroup may take to leave it.
+/// How long the processes of a cgroup may take to exit.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Kills what is in the cgroup of this path, if there is one, and removes it.
+/// Kills the processes of the cgroup at this path, if it exists, and removes it.
 pub(crate) fn end(path: &str) {
     let path = CgroupPath::parse(path).ok().filter(|path| !path.is_root());
     if let (Some(path), Ok(hierarchies)) = (path, Hierarchies::detect()) {
@@ -21,7 +21,7 @@ pub(crate) fn end(path: &str) {
     }
 }
 
-/// A scope goes with its last process.
+/// Removes a cgroup. systemd removes a scope after its last process.
 pub(crate) fn remove(cgroup: Option<&Cgroup>, is_scope: bool) {
     if let (Some(cgroup), false) = (cgroup, is_scope)
         && let Err(error) = cgroup.remove(PATIENCE)

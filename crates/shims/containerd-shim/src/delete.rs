@@ -1,5 +1,5 @@
-//! `delete`: cleans up after a container whose server is dead, or could not make it. The keeper may still
-//! live, and the container with it.
+//! `delete`: cleans up after a container whose server is dead or could not create it. The keeper and the container may
+//! still run.
 
 use std::path::Path;
 
@@ -16,11 +16,11 @@ use crate::rootfs;
 use crate::spec::Spec;
 use crate::tasks::Exit;
 
-/// No root file system is more mounts than that.
+/// Maximum number of mounts of a root filesystem.
 const MOUNTS: usize = 16;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    // Beside the bundle in which containerd works, as it says.
+    // The container's bundle is next to the one that containerd runs this program in.
     let here = arguments.bundle()?;
     let bundle = match here.parent() {
         Some(above) => above.join(&arguments.id),
@@ -32,7 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let place = Place::of(&arguments.address, &arguments.namespace, group);
     let locked = place.lock()?;
     let is_served = place.is_served();
-    // containerd asks for the pod alone; its containers go with it.
+    // containerd only requests this for the pod; its containers are removed with it.
     let is_pod = !is_served && arguments.id == group;
     for (id, made) in place.noted() {
         if is_pod || id == arguments.id {
@@ -53,8 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     print(&answer)
 }
 
-/// Ends what a server that was killed has left behind: a keeper, of which no other is told anything, and
-/// what that kept.
+/// Ends the keeper and its processes that a killed server has left behind. No other keeper gets their events.
 pub(crate) fn end_former(place: &Place) {
     for (id, made) in place.noted() {
         end(place, &id, &made);
@@ -63,7 +62,7 @@ pub(crate) fn end_former(place: &Place) {
 }
 
 fn end_keeper(place: &Place) {
-    // One that sets itself up holds this, and listens afterwards.
+    // A keeper holds this lock during its setup, and listens afterwards.
     let _alone = place.lock_keeper();
     if let Ok(keeper) = Keeper::find(&place.keeper()) {
         keeper.end();
@@ -72,7 +71,7 @@ fn end_keeper(place: &Place) {
     cgroup::end(&cgroup.unwrap_or_default());
 }
 
-/// Ends a container, by its keeper where that lives.
+/// Ends a container, through its keeper if that is alive.
 fn end(place: &Place, id: &str, made: &Made) {
     let Made {
         bundle, runtime, ..
@@ -81,11 +80,11 @@ fn end(place: &Place, id: &str, made: &Made) {
         container: id.to_owned(),
         call: Some(runtime.delete(id, bundle)),
     };
-    // What it can't do is done below.
+    // On failure, the steps below clean up.
     let _ = Keeper::find(&place.keeper()).and_then(|keeper| {
         keeper.call("deleting a container", &request, &[], crate::runtime::LIMIT)
     });
-    // The keeper may be dead, or have been making it still.
+    // The keeper may be dead, or may not have finished creating the container.
     made.end_leftover(id);
     rootfs::unmount_all(&bundle.join("rootfs"), MOUNTS);
     place.forget(id);

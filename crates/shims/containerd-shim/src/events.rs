@@ -1,4 +1,4 @@
-//! What containerd is told by itself: events, in their order, whether or not it is there just now.
+//! Events for containerd, in order, also while containerd is not running.
 
 use std::env;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -20,17 +20,17 @@ use crate::stdio::Streams;
 use crate::tasks::{Exit, now};
 
 const SERVICE: &str = "containerd.services.events.ttrpc.v1.Events";
-/// Where containerd hears them; the environment of every shim has it.
+/// The environment variable with containerd's event address, which every shim has.
 const ADDRESS: &str = "TTRPC_ADDRESS";
-/// How many may wait for a containerd that is away; what comes then is lost, and it asks for states when
-/// it is back.
+/// Maximum number of queued events while containerd is away. Later events are dropped; containerd queries the states
+/// when it is back.
 const WAITING: usize = 2048;
-/// How often an event is told to one who does not hear, and the pause before each try but the first.
+/// How often an event is sent if containerd does not answer, and the pause before each retry.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// Tells events.
+/// Sends events to containerd.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     queue: SyncSender<Job>,
@@ -39,7 +39,7 @@ pub(crate) struct Publisher {
 
 enum Job {
     Tell(Vec<u8>),
-    /// All before it are told, or given up.
+    /// Signals that all earlier events are sent or dropped.
     Flush(SyncSender<()>),
 }
 
@@ -102,7 +102,7 @@ impl Publisher {
         })
     }
 
-    /// Tells an event after all that were told before.
+    /// Queues an event.
     pub(crate) fn tell(&self, event: &Event<'_>) {
         let (topic, event) = event.packed();
         let request = ForwardRequest {
@@ -121,7 +121,7 @@ impl Publisher {
         }
     }
 
-    /// Waits until all is told, or given up.
+    /// Waits until all events are sent or dropped.
     pub(crate) fn flush(&self, limit: Duration) {
         let (done, told) = sync_channel(1);
         if self.queue.try_send(Job::Flush(done)).is_ok() {
@@ -131,7 +131,7 @@ impl Publisher {
 }
 
 impl Event<'_> {
-    /// The topic and the message.
+    /// Returns the topic and the message.
     fn packed(&self) -> (&'static str, Any) {
         match *self {
             Self::Create {
@@ -232,7 +232,7 @@ fn forward(address: &str, jobs: &Receiver<Job>) {
     let mut client = None;
     while let Ok(job) = jobs.recv() {
         match job {
-            // Nobody to tell: who calls a shim by hand.
+            // There is no receiver if a person runs the shim by hand.
             Job::Tell(_) if socket.is_empty() => {}
             Job::Tell(event) => tell(socket, &mut client, &event),
             Job::Flush(done) => drop(done),
@@ -251,7 +251,7 @@ fn tell(socket: &str, client: &mut Option<Client>, event: &[u8]) {
             continue;
         };
         match connected.call(SERVICE, "Forward", event, Some(LIMIT)) {
-            // What it refuses it would refuse again.
+            // containerd would reject a rejected event again.
             Ok(_) | Err(orlop_ttrpc::Error::Refused { .. }) => {
                 *client = Some(connected);
                 return;

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// The last error of a runtime's log, or else what it has printed.
+/// Returns the last error in a runtime's log, otherwise its output.
 pub(crate) fn failure_reason(log: &str, printed: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct Line {

@@ -1,4 +1,4 @@
-//! Bounded fuzzing of what containerd tells: requests, options of handlers, specifications.
+//! Bounded fuzzing of containerd's input: requests, handler options, specifications.
 
 use orlop_containerd_api::task::CreateTaskRequest;
 use orlop_containerd_api::types::Mount;
@@ -53,7 +53,7 @@ fn no_request_breaks_the_shim() {
                 return;
             };
             assert!(request.rootfs.len() <= input.len());
-            // A file that the options name is containerd's to choose, and not read here.
+            // A configuration file that the options name is chosen by containerd and not read here.
             let given = request.options.as_ref();
             let text = given.and_then(Any::unpack::<runtimeoptions::Options>);
             if text.is_none_or(|text| text.config_path.is_empty()) {

@@ -1,4 +1,4 @@
-//! `-info`: what this shim, and the runtime that it would call, can do.
+//! `-info`: the features of this shim and of the OCI runtime that it would use.
 
 use std::process::Command;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::print::print;
 use crate::runtime;
 
-/// More than options have.
+/// Maximum size of the options.
 const LARGEST: u64 = 1 << 20;
 const LIMIT: Duration = Duration::from_secs(10);
 const FEATURES: &str = "types.containerd.io/opencontainers/runtime-spec/1/features/Features";

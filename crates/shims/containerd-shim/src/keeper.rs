@@ -1,4 +1,4 @@
-//! The keeper's client: requests that are answered by their number, events as they come.
+//! Client of the keeper: responses are matched by request number, events arrive on their own.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,21 +20,21 @@ use crate::error::{Result, failed, unknown};
 use crate::failure_reason::failure_reason;
 use crate::program::background;
 
-/// How long a keeper may take to set itself up, and to end.
+/// How long a keeper may take to start and to end.
 const SETUP_LIMIT: Duration = Duration::from_secs(30);
-/// What a keeper does by itself takes no longer.
+/// How long requests that the keeper handles itself may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
-/// A runtime's calls have their own limit, at which the keeper answers.
+/// Margin added to the timeout of a runtime's call, because the keeper responds when that expires.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// A pod's keeper.
+/// A connection to a pod's keeper.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     socket: UnixStream,
     calls: Mutex<Calls>,
-    /// Its process; its namespaces are the pod's.
+    /// The pid of the keeper, whose namespaces are the pod's.
     pub(crate) pid: u32,
-    /// The first process of the pod's PID namespace; 0 where it has none.
+    /// The pid of the first process in the pod's PID namespace; 0 if it has none.
     pub(crate) init: u32,
 }
 
@@ -45,16 +45,16 @@ struct Calls {
     closed: bool,
 }
 
-/// What a keeper tells by itself.
+/// A message that the keeper sends on its own.
 #[derive(Debug)]
 pub(crate) enum News {
     Event(Event),
-    /// It is gone.
+    /// The keeper has exited.
     End,
 }
 
 impl Keeper {
-    /// Starts a keeper; it is nobody's child.
+    /// Starts a keeper, which is not a child of this process.
     pub(crate) fn spawn(setup: &Setup, hear: impl Fn(News) + Send + 'static) -> Result<Arc<Self>> {
         let program = program()?;
         let pair = UnixStream::pair();
@@ -72,12 +72,12 @@ impl Keeper {
         if keeper.is_err() {
             let _ = child.kill();
         }
-        // It leaves the keeper proper behind, and ends at once.
+        // The child starts the actual keeper and exits at once.
         let _ = child.wait();
         keeper
     }
 
-    /// The keeper that works in this directory.
+    /// Connects to the keeper that uses this directory.
     pub(crate) fn find(dir: &Path) -> Result<Arc<Self>> {
         let path = dir.join(SOCKET_NAME);
         let socket = UnixStream::connect(&path).map_err(failed("connecting to", &path))?;
@@ -99,7 +99,7 @@ impl Keeper {
             pid: 0,
             init: 0,
         };
-        // The first answer is read here: until then nothing else comes.
+        // The first response is read here; nothing else arrives before it.
         let mut buffer = FrameBuffer::new();
         let answer = keeper.send(greeting, &[])?;
         incoming.set_read_timeout(Some(limit)).map_err(|error| {
@@ -141,7 +141,7 @@ impl Keeper {
         Ok(keeper)
     }
 
-    /// Asks for something, and waits for the answer.
+    /// Sends a request and waits for the response.
     pub(crate) fn call<R: Request>(
         &self,
         doing: &str,
@@ -165,7 +165,7 @@ impl Keeper {
     fn send<R: Request>(&self, request: &R, fds: &[BorrowedFd<'_>]) -> Result<Receiver<Frame>> {
         let (answer, waiting) = sync_channel(1);
         let gone = || unknown("the pod's keeper has exited");
-        // Held while it is written: frames must not mix.
+        // Locked during the write, so that frames do not interleave.
         let mut calls = self.calls.lock();
         if calls.closed {
             return Err(gone());
@@ -189,15 +189,15 @@ impl Keeper {
         Ok(waiting)
     }
 
-    /// Kills what is left of the pod, and ends the keeper.
+    /// Kills the remaining processes of the pod and ends the keeper.
     pub(crate) fn end(&self) {
-        // Its end is its answer.
+        // The keeper confirms by exiting.
         let _ = self.call("stopping the keeper", &Shutdown {}, &[], SETUP_LIMIT);
         crate::program::await_end(self.pid, LIMIT);
     }
 }
 
-/// Beside this program, as it is installed.
+/// Returns the path of the keeper, which is installed next to this program.
 fn program() -> Result<PathBuf> {
     let own = std::env::current_exe();
     let own = own.map_err(|error| unknown(format!("finding this program: {error}")))?;

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-/// Tells what no answer can.
+/// Logs a problem that cannot be reported in a response.
 pub(crate) fn log(line: &str) {
     let _ = writeln!(std::io::stderr(), "orlop: {line}");
 }

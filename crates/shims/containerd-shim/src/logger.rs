@@ -1,5 +1,5 @@
-//! `binary://`: a program that takes what a container prints, as nerdctl has one. It finds both streams
-//! as its descriptors 3 and 4, and says that it is ready by closing, or writing to, the fifth.
+//! `binary://` loggers: programs that receive a container's output, as nerdctl uses them. The program gets both
+//! streams as file descriptors 3 and 4, and signals readiness by closing or writing descriptor 5.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -16,12 +16,12 @@ use crate::error::{Result, failed, unknown};
 use crate::owner::Owner;
 use crate::program::{readable, reap};
 
-/// How long it may take until it is ready.
+/// How long the program may take until it is ready.
 const LIMIT: Duration = Duration::from_secs(10);
-/// The first of its descriptors.
+/// The first of the descriptors for the program.
 const FIRST: i32 = 3;
 
-/// A program that takes what a container prints. It ends when the last who prints has let go.
+/// A program that receives a container's output. It exits when the last writer has closed the streams.
 #[derive(Debug)]
 pub(crate) struct Logger(Option<Child>);
 
@@ -33,7 +33,7 @@ impl Drop for Logger {
     }
 }
 
-/// Starts the program of a URI without its scheme; answers the ends to print to.
+/// Starts the program of a URI (without its scheme); returns the writing ends of the streams.
 pub(crate) fn start(uri: &str, owner: Owner<'_>) -> Result<(Logger, [OwnedFd; 2])> {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let path = unescaped(path);
@@ -56,10 +56,10 @@ pub(crate) fn start(uri: &str, owner: Owner<'_>) -> Result<(Logger, [OwnedFd; 2]
     let given = [out, err, ready];
     let numbers = [&given[0], &given[1], &given[2]].map(AsRawFd::as_raw_fd);
     let prepare = move || {
-        // First out of each other's way, then into their places, where they stay open.
+        // Duplicate them to free numbers first, then to their final ones, without close-on-exec.
         let mut moved = [0; 3];
         for (at, number) in numbers.into_iter().enumerate() {
-            // SAFETY: fcntl and dup2 are system calls on numbers of descriptors.
+            // SAFETY: fcntl and dup2 are system calls on descriptor numbers.
             moved[at] = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, FIRST + 3) };
         }
         for (at, number) in moved.into_iter().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn start(uri: &str, owner: Owner<'_>) -> Result<(Logger, [OwnedFd; 2]
         }
         Ok(())
     };
-    // SAFETY: what is done between fork and exec are system calls alone.
+    // SAFETY: only system calls run between fork and exec.
     unsafe { command.pre_exec(prepare) };
     let mut child = command
         .spawn()

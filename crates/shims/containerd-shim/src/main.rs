@@ -1,11 +1,10 @@
-//! `containerd-shim-orlop-v1`: containerd's pods on our keeper.
+//! `containerd-shim-orlop-v1`: a containerd shim that runs pods on our keeper.
 //!
-//! containerd starts this program for each pod ([`start`]), which leaves one process of it behind that
-//! serves the tasks of the pod's containers and the pod itself ([`serve`]); the calls are in [`task`] and
-//! [`sandbox`], a file each. Processes are the keeper's, as under `orlop serve`: it calls the OCI runtime, is
-//! the parent of what that makes, and *is* the pod where containerd would have a pause container. If this
-//! program dies, containerd calls it once more for each container ([`delete`]), which finds the keeper by
-//! its directory ([`place`]).
+//! containerd starts this program for each pod ([`start`]). It leaves a server process that serves the tasks of the
+//! pod's containers and the pod itself ([`serve`]). The calls are in [`task`] and [`sandbox`], one file each. As under
+//! `orlop serve`, the keeper manages the processes: it calls the OCI runtime and is the parent of the containers. It
+//! also replaces containerd's pause container. If the server dies, containerd runs this program for each container
+//! ([`delete`]), which finds the keeper by its directory ([`place`]).
 
 mod arguments;
 mod caller;

@@ -18,11 +18,11 @@ use crate::program::{background, readable};
 use crate::shim::Shim;
 use crate::tasks::{Exit, Phase};
 
-/// As long as it takes.
+/// No timeout in practice.
 const LONG: Duration = Duration::from_hours(1);
 
 impl Shim {
-    /// Makes the pod, as the task of this name.
+    /// Creates the pod as the task of this name.
     pub(crate) fn make_pod(
         self: &Arc<Self>,
         id: &str,
@@ -66,7 +66,7 @@ impl Shim {
         Ok(pid)
     }
 
-    /// The process whose namespaces are the pod's, and the one whose end is the pod's.
+    /// Starts the keeper. Returns the process with the pod's namespaces, and the one whose exit ends the pod.
     fn make_keeper(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -75,7 +75,7 @@ impl Shim {
     ) -> Result<(u32, Option<Arc<OwnedFd>>)> {
         let directories = cgroup.filter(|_| !options.systemd_cgroup);
         if let Some(cgroup) = directories {
-            // Before it is made: whoever cleans up after us reads it.
+            // Written before the cgroup is created, for a cleanup by another process.
             let note = self.place.cgroup_note();
             fs::write(&note, cgroup.path().as_str()).map_err(failed("writing", &note))?;
             let problem = |error| unknown(format!("creating the pod's cgroup: {error}"));
@@ -135,7 +135,7 @@ impl Shim {
                 Systemd::connect().and_then(|mut systemd| systemd.start_scope(cgroup, &pids, &[]));
             started.map_err(|error| unknown(format!("creating the pod's scope: {error}")))?;
         }
-        // Whose PID namespace containers share by its process.
+        // The process whose PID namespace the containers share.
         let Some(init) = Pid::from_raw(keeper.init as i32) else {
             return Ok((keeper.pid, None));
         };
@@ -144,13 +144,13 @@ impl Shim {
         Ok((keeper.init, Some(Arc::new(held))))
     }
 
-    /// Ends the pod as its waiting container would be: what shares its processes ends with it.
+    /// Signals the pod as its pause container would be. Processes that share its PID namespace end with it.
     pub(crate) fn kill_pod(self: &Arc<Self>, id: &str, signal: u32) {
         let code = match signal as i32 {
-            // pause ends in peace when it is asked.
+            // pause exits with 0 on these signals.
             libc::SIGINT | libc::SIGTERM => 0,
             libc::SIGKILL => 128 + signal,
-            // It has nothing to do with others.
+            // pause ignores other signals.
             _ => return,
         };
         self.ended(id, "", Exit::now(code));
@@ -160,7 +160,7 @@ impl Shim {
         }
     }
 
-    /// Undoes what there is of the pod; its keeper is dead.
+    /// Removes the rest of the pod after its keeper is dead.
     pub(crate) fn unmake_pod(&self) {
         let pod = std::mem::take(&mut *self.pod.lock());
         cgroup::remove(pod.cgroup.as_ref(), pod.is_scope);

@@ -1,8 +1,7 @@
-//! What a process of this program keeps, of which there is one for each pod: memory, and descriptors.
+//! Limits on memory and file descriptors. One process of this program runs per pod.
 #![allow(unsafe_code)]
 
-/// Keeps threads from getting heaps of their own, and the heap from hoarding. Other libraries than
-/// glibc do neither.
+/// Configures the allocator to use one heap for all threads and to return memory early. Only glibc needs this.
 pub(crate) fn be_frugal() {
     #[cfg(target_env = "gnu")]
     for (option, value) in [
@@ -16,13 +15,13 @@ pub(crate) fn be_frugal() {
     }
 }
 
-/// Closes what whoever started containerd has left open; at the start, before anything is opened.
+/// Closes descriptors inherited from containerd's parent; runs at the start, before anything is opened.
 pub(crate) fn close_inherited() {
-    // SAFETY: nothing of this process's own is open beyond the standard streams.
+    // SAFETY: this process itself has opened nothing but the standard streams.
     unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, 0) };
 }
 
-/// Gives unused memory back.
+/// Returns unused memory to the kernel.
 pub(crate) fn trim() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions.

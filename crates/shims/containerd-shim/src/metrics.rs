@@ -1,4 +1,4 @@
-//! What a container uses, in the messages of containerd's: of the cgroup that it is in.
+//! Resource usage of a container's cgroup, in containerd's messages.
 
 use orlop_cgroup::{Cgroup, DeviceStats, MemoryStats, Stats, StatsReader, Version};
 use orlop_containerd_api::Any;
@@ -7,7 +7,7 @@ use orlop_ttrpc::Status;
 
 use crate::error::{Result, not_found};
 
-/// The statistics of a cgroup.
+/// Reads the statistics of a cgroup.
 pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Any> {
     let gone = || not_found("cgroup does not exist: not found");
     let cgroup = cgroup.filter(|cgroup| cgroup.exists()).ok_or_else(gone)?;
@@ -20,7 +20,7 @@ pub(crate) fn of(cgroup: Option<&Cgroup>) -> Result<Any> {
             Status::new(orlop_ttrpc::code::UNKNOWN, error.to_string())
         }
     })?;
-    // One that does not count them has none to tell.
+    // A cgroup without these counters reports zero.
     let kills = reader.oom().ok().flatten().map_or(0, |oom| oom.kills);
     Ok(match cgroup.hierarchies().version() {
         Version::V2 => Any::pack(&of_v2(&stats, kills)),
@@ -101,7 +101,7 @@ fn v1_memory(memory: &MemoryStats) -> v1::MemoryStat {
         total_inactive_file: memory.inactive_file,
         total_active_file: memory.active_file,
         usage: entry(memory.limit, memory.usage, peak, memory.failures),
-        // Version 1 counts memory with swap.
+        // Version 1 counts memory and swap together.
         swap: memory
             .swap_usage
             .and_then(|swap| entry(memory.swap_limit, memory.usage + swap, 0, 0)),

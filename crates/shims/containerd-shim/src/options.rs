@@ -1,6 +1,6 @@
-//! What containerd is configured to tell a shim of a runtime: the options of runc's, so that a handler can be
-//! changed from one to the other by its type alone. To a shim whose name it does not know, containerd tells
-//! them as the text of its configuration, or the name of a file.
+//! Shim options in containerd's configuration. They are runc's options, so that a handler can switch between the shims
+//! by its type alone. containerd passes the options to a shim of unknown name as the text of its configuration, or as
+//! a file name.
 
 use std::path::PathBuf;
 
@@ -11,32 +11,32 @@ use serde::Deserialize;
 
 use crate::error::invalid;
 
-/// Settings of a handler, in its configuration by these names.
+/// Settings of a handler, under their names in the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
 pub(crate) struct Options {
     pub(crate) no_pivot_root: bool,
     pub(crate) no_new_keyring: bool,
-    /// Where this program is to be, in all hierarchies.
+    /// The cgroup for this program, in all hierarchies.
     pub(crate) shim_cgroup: String,
-    /// Whose a container's streams are.
+    /// The owner of a container's streams.
     pub(crate) io_uid: u32,
     pub(crate) io_gid: u32,
     /// The OCI runtime.
     pub(crate) binary_name: String,
-    /// Where that keeps its state.
+    /// The directory of the runtime's state.
     pub(crate) root: PathBuf,
     pub(crate) systemd_cgroup: bool,
     pub(crate) criu_image_path: PathBuf,
     pub(crate) criu_work_path: PathBuf,
-    /// What a pod's shared memory may take. It is not among runc's.
+    /// The size limit of a pod's shared memory. runc has no such option.
     pub(crate) shm_size: String,
-    /// Annotations of pods that are acted on. Neither are these.
+    /// The pod annotations that are honoured. runc has no such option.
     pub(crate) allowed_annotations: Vec<String>,
 }
 
 impl Options {
-    /// Those that are told; none where they are of some other type.
+    /// Parses the options; an unknown type gives the defaults.
     pub(crate) fn of(any: Option<&Any>) -> Result<Self, Status> {
         let Some(any) = any else {
             return Ok(Self::default());
@@ -80,12 +80,12 @@ impl Options {
     }
 }
 
-/// The same for a checkpoint: `containerd.runc.v1.CheckpointOptions`.
+/// Options of a checkpoint: `containerd.runc.v1.CheckpointOptions`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CheckpointOptions {
-    /// Whether the container ends with it.
+    /// Whether the container ends after the checkpoint.
     pub(crate) exit: bool,
-    /// Flags of the runtime's.
+    /// Flags for the runtime.
     pub(crate) flags: Vec<String>,
     pub(crate) image_path: PathBuf,
     pub(crate) work_path: PathBuf,

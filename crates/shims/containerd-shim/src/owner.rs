@@ -2,12 +2,12 @@
 
 use crate::options::Options;
 
-/// Whose streams they are.
+/// The container that the streams belong to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) id: &'a str,
-    /// The user and group of the streams, where they are told.
+    /// The user and group of the streams, if they are set.
     pub(crate) user: (u32, u32),
 }
 

@@ -1,5 +1,4 @@
-//! Where a pod's server and keeper are found: a directory of their own, whose name follows from what
-//! containerd calls the pod.
+//! The directory of a pod's server and keeper. Its name is derived from the names that containerd uses for the pod.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -14,26 +13,26 @@ use sha2::{Digest, Sha256};
 use crate::error::{Result, failed};
 use crate::runtime::Runtime;
 
-/// On a tmpfs, as the keeper wants it.
+/// The root of the directories; the keeper needs a tmpfs.
 const ROOT: &str = "/run/orlop/containerd";
 
-/// So many bytes of a name's hash tell pods apart.
+/// Number of bytes of the hash in a directory's name.
 const NAME: usize = 16;
 
-/// A container as it was made, for whoever cleans up after us.
+/// The record of a created container, for a cleanup by another process.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Made {
     pub(crate) bundle: PathBuf,
     pub(crate) runtime: Runtime,
-    /// Its cgroup, where that is a directory like others.
+    /// The container's cgroup, unless systemd manages it.
     pub(crate) cgroup: String,
 }
 
 impl Made {
-    /// Ends and forgets what is left of a container whose making or deletion was broken off.
+    /// Removes the rest of a container whose creation or deletion was interrupted.
     pub(crate) fn end_leftover(&self, id: &str) {
         self.runtime.delete_leftover(id);
-        // A runtime that was killed before it knew the container has forgotten this.
+        // If the runtime was killed before it recorded the container, it leaves the cgroup behind.
         crate::cgroup::end(&self.cgroup);
     }
 }
@@ -45,7 +44,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Of the pod of this name in a namespace of the containerd at `address`.
+    /// Returns the directory of this pod in a namespace of the containerd at `address`.
     pub(crate) fn of(address: &str, namespace: &str, group: &str) -> Self {
         let mut hash = Sha256::new();
         for word in [address, namespace, group] {
@@ -58,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Those that nobody serves and nobody works on, locked: who was to clean up there died, too.
+    /// Returns and locks the directories without a server or other user, whose cleanup process died too.
     pub(crate) fn abandoned() -> Vec<(Self, File)> {
         let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
         let places = entries.map(|entry| Self { dir: entry.path() });
@@ -78,39 +77,39 @@ impl Place {
         &self.dir
     }
 
-    /// Where tasks are served.
+    /// Returns the path of the task server's socket.
     pub(crate) fn socket(&self) -> PathBuf {
         self.dir.join("shim.sock")
     }
 
-    /// Where the keeper works.
+    /// Returns the keeper's directory.
     pub(crate) fn keeper(&self) -> PathBuf {
         self.dir.join("keeper")
     }
 
-    /// What belongs to the commands that run in containers.
+    /// Returns the directory for files of exec commands.
     pub(crate) fn commands(&self) -> PathBuf {
         self.dir.join("exec")
     }
 
-    /// Which containers were made: whoever cleans up after a pod reads it.
+    /// Returns the directory with the records of containers, which the pod's cleanup reads.
     fn containers(&self) -> PathBuf {
         self.dir.join("containers")
     }
 
-    /// Notes a container, before anything of it is made.
+    /// Records a container before it is created.
     pub(crate) fn note(&self, id: &str, made: &Made) -> Result<()> {
         let path = self.containers().join(id);
         let note = serde_json::to_vec(made).map_err(failed("writing", &path))?;
         fs::write(&path, note).map_err(failed("writing", &path))
     }
 
-    /// Forgets a container of which nothing is left.
+    /// Removes the record of a container that is completely removed.
     pub(crate) fn forget(&self, id: &str) {
         let _ = fs::remove_file(self.containers().join(id));
     }
 
-    /// The containers that were noted.
+    /// Returns the recorded containers.
     pub(crate) fn noted(&self) -> Vec<(String, Made)> {
         let entries = fs::read_dir(self.containers())
             .into_iter()
@@ -124,12 +123,12 @@ impl Place {
         noted.collect()
     }
 
-    /// Files that the pod's containers share.
+    /// Returns the directory of files that the pod's containers share.
     pub(crate) fn shared(&self) -> PathBuf {
         self.dir.join("pod")
     }
 
-    /// Tells which cgroup was made for the pod.
+    /// Returns the path of the file that names the pod's cgroup.
     pub(crate) fn cgroup_note(&self) -> PathBuf {
         self.dir.join("cgroup")
     }
@@ -146,16 +145,16 @@ impl Place {
         Ok(())
     }
 
-    /// Held by whoever starts, ends or removes what is here.
+    /// Takes the lock for starting, ending or removing the contents.
     pub(crate) fn lock(&self) -> Result<File> {
-        // Beside the directory, not in it: that is removed under the lock.
+        // Next to the directory, not in it: the directory is removed under the lock.
         let path = self.dir.with_extension("lock");
         make_private(Path::new(ROOT))?;
         loop {
             let file = File::options().create(true).append(true).open(&path);
             let file = file.map_err(failed("creating", &path))?;
             file.lock().map_err(failed("locking", &path))?;
-            // Who held it may have removed it.
+            // The previous holder may have removed the lock file.
             let held = file
                 .metadata()
                 .map_err(failed("reading the attributes of", &path))?;
@@ -165,22 +164,22 @@ impl Place {
         }
     }
 
-    /// Waits for a keeper that is being set up here; held, none can be any more.
+    /// Waits for a keeper that is being set up here; while the lock is held, no new one can start.
     pub(crate) fn lock_keeper(&self) -> Option<File> {
         let dir = File::open(self.keeper()).ok()?;
         dir.lock().ok().map(|()| dir)
     }
 
-    /// Whether a server is there.
+    /// Whether a server is running.
     pub(crate) fn is_served(&self) -> bool {
         UnixStream::connect(self.socket()).is_ok()
     }
 
-    /// Removes all of it. Nobody may live here any more.
+    /// Removes the directory. No process may use it any more.
     pub(crate) fn remove(&self) -> Result<()> {
         orlop_fs::remove_tree(&self.dir).map_err(failed("removing", &self.dir))?;
         let lock = self.dir.with_extension("lock");
-        // Who waits for it makes another one.
+        // A waiting process creates a new lock file.
         let _ = fs::remove_file(lock);
         Ok(())
     }
@@ -195,7 +194,7 @@ pub(crate) fn make_private(dir: &Path) -> Result<()> {
         .map_err(failed("creating", dir))
 }
 
-/// Who is no pod may not be taken for one.
+/// Checks an id, so that it cannot name another file.
 pub(crate) fn checked(id: &str) -> Result<()> {
     crate::arguments::check_name(id)
         .map_err(|problem| Status::new(orlop_ttrpc::code::INVALID_ARGUMENT, problem))

@@ -1,4 +1,4 @@
-//! What there is of a pod, and what one is to be.
+//! State and configuration of a pod.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use orlop_cgroup::Cgroup;
 
 use crate::spec::Spec;
 
-/// What there is of a pod beside its task.
+/// The state of a pod apart from its task.
 #[derive(Debug, Default)]
 pub(crate) struct Pod {
-    /// The first process of its PID namespace.
+    /// A pidfd of the first process in its PID namespace.
     pub(crate) init: Option<Arc<OwnedFd>>,
     pub(crate) cgroup: Option<Cgroup>,
     pub(crate) is_scope: bool,
-    /// Files that its containers share and that nobody else gives them, by their place there.
+    /// Files that its containers share and that containerd does not provide, by their path in the container.
     pub(crate) shared: Vec<(&'static str, PathBuf)>,
 }
 
-/// What a pod is to be.
+/// The configuration of a pod.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// Its network namespace: another's by its path, one of its own, or the host's.
+    /// Its network namespace: another one by path, its own, or the host's.
     pub(crate) network: Space,
     pub(crate) ipc: Space,
     pub(crate) uts: Space,
@@ -30,11 +30,11 @@ pub(crate) struct Wanted {
     pub(crate) hostname: String,
     pub(crate) sysctls: Vec<(String, String)>,
     pub(crate) cgroups_path: String,
-    /// How large the file system for shared memory is that its containers find, if they find one.
+    /// The size of the shared memory filesystem for its containers, if there is one.
     pub(crate) shm: Option<u64>,
 }
 
-/// Whose namespace.
+/// The source of a namespace.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) enum Space {
     #[default]
@@ -44,7 +44,7 @@ pub(crate) enum Space {
 }
 
 impl Wanted {
-    /// What the container would be that only waits.
+    /// Derives the configuration from the specification of a pause container.
     pub(crate) fn of(spec: &Spec) -> Self {
         let space = |kind: &str| match spec.namespace(kind) {
             None => Space::Hosts,

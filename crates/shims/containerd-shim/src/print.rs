@@ -1,10 +1,10 @@
-//! Prints the answer of a command for containerd.
+//! Output of a command for containerd.
 
 use std::io::Write as _;
 
 use crate::error::{Result, unknown};
 
-/// Answers containerd on standard output.
+/// Writes the response to standard output.
 pub(crate) fn print(answer: &[u8]) -> Result<()> {
     let mut out = std::io::stdout();
     out.write_all(answer)

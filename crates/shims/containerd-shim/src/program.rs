@@ -1,4 +1,4 @@
-//! Threads that wait, and programs that are waited for.
+//! Background threads, and programs with a timeout.
 
 use std::io::Read;
 use std::os::fd::AsFd;
@@ -15,12 +15,12 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::error::{Result, failed, unknown};
 use crate::failure_reason::failure_reason;
 
-/// No thread goes deep.
+/// Stack size of a thread; none recurses deeply.
 const STACK: usize = 128 * 1024;
-/// The most that is read of what a program prints.
+/// Maximum size of the output read from a program.
 const PRINTED: u64 = 4 << 20;
 
-/// Does something beside all else. Nobody waits for it.
+/// Runs work in a thread that nothing waits for.
 pub(crate) fn background(work: impl FnOnce() + Send + 'static) -> Result<()> {
     let spawned = thread::Builder::new().stack_size(STACK).spawn(work);
     spawned
@@ -28,7 +28,7 @@ pub(crate) fn background(work: impl FnOnce() + Send + 'static) -> Result<()> {
         .map_err(|error| unknown(format!("starting a thread: {error}")))
 }
 
-/// Runs a program to its end, and answers what it has printed. Its errors are its words on standard error.
+/// Runs a program to its end and returns its output. On failure, the error contains its standard error.
 pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>> {
     let name = command.get_program().to_string_lossy().into_owned();
     let program = Path::new(&name);
@@ -74,7 +74,7 @@ pub(crate) fn run(mut command: Command, limit: Duration) -> Result<Vec<u8>> {
     )))
 }
 
-/// Waits for the end of a child, or of another's process; whether it came in time.
+/// Waits for a process to exit, also if it is not a child; returns whether it exited in time.
 pub(crate) fn await_end(pid: u32, limit: Duration) -> bool {
     let Some(process) = Pid::from_raw(pid as i32) else {
         return true;
@@ -85,7 +85,7 @@ pub(crate) fn await_end(pid: u32, limit: Duration) -> bool {
     }
 }
 
-/// Waits until there is something to read.
+/// Waits until a descriptor is readable.
 pub(crate) fn readable(fd: impl AsFd, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
     loop {
@@ -98,7 +98,7 @@ pub(crate) fn readable(fd: impl AsFd, limit: Duration) -> bool {
     }
 }
 
-/// Takes in the end of a child once it has come.
+/// Reaps a child in the background when it exits.
 pub(crate) fn reap(mut child: Child) {
     let _ = background(move || drop(child.wait()));
 }

@@ -1,5 +1,5 @@
-//! A container's root file system: the mounts that containerd's snapshotter names, below the bundle, where
-//! tools that look into containers expect them.
+//! A container's root filesystem: the mounts of containerd's snapshotter, below the bundle, where inspection tools
+//! expect them.
 
 use std::ffi::CString;
 use std::fs;
@@ -16,10 +16,10 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 use crate::error::{Result, failed, invalid, unknown};
 use crate::users::Mapped;
 
-/// The kernel takes a page of options, its end included.
+/// Maximum length of mount options, including the terminator: one page.
 const PAGE: usize = 4096;
 
-/// Mounts them one over the other; on an error nothing remains.
+/// Mounts them over each other; on an error none remains.
 pub(crate) fn mount_all(mounts: &[Mount], rootfs: &Path) -> Result<()> {
     if mounts.is_empty() {
         return Ok(());
@@ -40,7 +40,7 @@ pub(crate) fn mount_all(mounts: &[Mount], rootfs: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Undoes so many mounts, with all that lies below them.
+/// Removes this many mounts, with all mounts below them.
 pub(crate) fn unmount_all(rootfs: &Path, count: usize) {
     for _ in 0..count {
         if unmount(rootfs, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW).is_err() {
@@ -56,8 +56,8 @@ fn beneath(rootfs: &Path, target: &str) -> Result<PathBuf> {
     Ok(rootfs.join(target.trim_start_matches('/')))
 }
 
-/// With the ids of the users that the options name, if they do: those of the layers, and not of what the
-/// container writes, which are its own already.
+/// Mounts with id mapping if the options name the users. Only the layers are mapped; files that the container writes
+/// already have its ids.
 fn mount_mapped(asked: &Mount, at: &Path) -> Result<()> {
     let option = |name: &str| {
         let mut options = asked.options.iter();
@@ -135,8 +135,7 @@ fn mount_one(asked: &Mount, at: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What an overlay of many layers has for options is longer than a page: then its layers are named from the
-/// directory that they have in common.
+/// Mounts an overlay whose options exceed a page: its layers are named relative to their common directory.
 fn mount_long(asked: &Mount, at: &Path, flags: MountFlags, data: &str) -> Result<()> {
     let (dir, data) = shortened(data)
         .filter(|(_, data)| data.len() < PAGE)
@@ -154,18 +153,18 @@ fn mount_long(asked: &Mount, at: &Path, flags: MountFlags, data: &str) -> Result
         let text = CString::new(data).map_err(failed("invalid options of", &at))?;
         mount(&*source, &at, &*kind, flags, Some(text.as_c_str())).map_err(failed("mounting", &at))
     };
-    // With a working directory of its own.
+    // The thread has a working directory of its own.
     let joined = thread::spawn(mounting).join();
     joined.unwrap_or_else(|_| Err(unknown("mounting a root filesystem failed")))
 }
 
 #[allow(unsafe_code, reason = "the calling thread ends with the mount")]
 fn leave_directory() -> rustix::io::Result<()> {
-    // SAFETY: only the working directory stops being shared, which nothing here relies on.
+    // SAFETY: only the working directory stops being shared, and nothing here relies on sharing it.
     unsafe { unshare_unsafe(UnshareFlags::FS) }
 }
 
-/// The directory that all layers have in common, and the options with the layers named from there.
+/// Returns the common directory of all layers, and the options with relative layers.
 fn shortened(data: &str) -> Option<(PathBuf, String)> {
     let mut options: Vec<String> = data.split(',').map(Into::into).collect();
     let lower = options
@@ -189,7 +188,7 @@ fn shortened(data: &str) -> Option<(PathBuf, String)> {
     Some((common, options.join(",")))
 }
 
-/// Options as mount(8) has them, sorted.
+/// Options of mount(8), split by kind.
 #[derive(Debug, PartialEq, Eq)]
 struct Flags {
     flags: MountFlags,

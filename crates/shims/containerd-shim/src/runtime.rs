@@ -1,5 +1,5 @@
-//! The OCI runtime: which one, and its command lines. They are those that runc's shim writes, with the same
-//! directory of state, so that `runc list` shows the containers where it showed them before.
+//! The OCI runtime and its command lines. They match those of runc's shim, with the same state directory, so that
+//! `runc list` shows the containers as before.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Result, failed, unknown};
 use crate::options::Options;
 
-/// Where runc's shim has it keep its state, unless a handler says otherwise.
+/// The default state directory of runc's shim.
 const ROOT: &str = "/run/containerd/runc";
-/// Programs that are looked for where none is named: first the one that containerd's own shim takes.
+/// Runtimes to look for if none is configured: first the default of containerd's own shim.
 const USUAL: [&str; 2] = ["runc", "crun"];
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The fifo in a container's state in which runc's init waits.
+/// The FIFO in a container's state directory in which runc's init waits.
 const START_FIFO: &str = "exec.fifo";
-/// What makes or ends processes may take so long.
+/// Timeout of calls that create or end processes.
 pub(crate) const LIMIT: Duration = Duration::from_mins(2);
-/// How long a runtime may take to die.
+/// How long a killed runtime may take to exit.
 const ORPHANS: Duration = Duration::from_secs(5);
 
 /// A runtime with runc's command line.
@@ -50,7 +50,7 @@ impl Runtime {
         })
     }
 
-    /// The fifo by which a created container is started where it is runc's way.
+    /// Returns the FIFO that starts a created container, for runc.
     pub(crate) fn start_fifo(&self, id: &str) -> PathBuf {
         let is_runc = self.program.file_name().is_some_and(|name| name == "runc");
         if is_runc {
@@ -70,7 +70,7 @@ impl Runtime {
         self.making("create", id, bundle, pid_file, tty, &[])
     }
 
-    /// Makes a container from what was written out of it; it runs then.
+    /// Restores a container from a checkpoint; it then runs.
     pub(crate) fn restore(
         &self,
         id: &str,
@@ -141,9 +141,9 @@ impl Runtime {
         self.call(dir, "exec", &words)
     }
 
-    /// Ends and forgets what is left of a container whose making or deletion was broken off.
+    /// Removes the rest of a container whose creation or deletion was interrupted.
     pub(crate) fn delete_leftover(&self, id: &str) {
-        // First: a runtime that has just been started has no state yet, but may still create it.
+        // First, because a runtime that has just started has no state yet but may still create it.
         let deleted = self.end_orphans(id).and_then(|()| {
             if !self.root.join(id).exists() {
                 return Ok(());
@@ -155,14 +155,14 @@ impl Runtime {
         }
     }
 
-    /// Ends and forgets a container whose keeper is dead.
+    /// Deletes a container whose keeper is dead.
     pub(crate) fn delete_directly(&self, id: &str) -> Result<()> {
         self.end_orphans(id)?;
         self.force_delete(id)
     }
 
-    /// Ends the runtimes that work on a container. They may outlive the keeper that called them by a moment and still
-    /// create files and cgroups.
+    /// Ends the runtime processes that work on a container. They may briefly outlive the keeper that started them and
+    /// still create files and cgroups.
     fn end_orphans(&self, id: &str) -> Result<()> {
         orlop_process::orphans::end(&self.root, id, ORPHANS)
             .map_err(failed("stopping the runtime processes of", Path::new(id)))
@@ -173,7 +173,7 @@ impl Runtime {
         self.direct(&words).map(drop)
     }
 
-    /// A command that makes no process: it needs no keeper.
+    /// Runs a runtime command that creates no process and needs no keeper.
     pub(crate) fn direct(&self, words: &[&OsStr]) -> Result<Vec<u8>> {
         let words: Vec<OsString> = words.iter().map(|word| word.to_os_string()).collect();
         let argv = self.argv(Path::new("/dev/stderr"), &words);
@@ -206,7 +206,7 @@ impl Runtime {
     }
 }
 
-/// The program of this name, or the first that is there.
+/// Returns the configured program, or the first default one that exists.
 pub(crate) fn program(named: &str) -> Result<PathBuf> {
     if named.contains('/') {
         return Ok(named.into());

@@ -1,4 +1,4 @@
-//! The server: who connects, what is called, who is answered when.
+//! The server: connections, dispatch of calls, and responses.
 
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::{sandbox, task};
 const TASKS: [&str; 2] = ["containerd.task.v2.Task", "containerd.task.v3.Task"];
 const SANDBOX: &str = "containerd.runtime.sandbox.v1.Sandbox";
 
-/// Serves the pod until it is told to leave.
+/// Serves the pod until it is shut down.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let place = Place::of(&arguments.address, &arguments.namespace, &arguments.id);
     let listener = settle()?;
@@ -33,13 +33,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
             continue;
         };
         let shim = Arc::clone(&shim);
-        // One that can't be served is turned away.
+        // A connection without a thread is closed.
         let _ = background(move || serve(&shim, socket));
     }
     Ok(())
 }
 
-/// Takes the socket over, and lets go of all else that came from whoever has started this.
+/// Takes over the socket and closes all other inherited descriptors.
 fn settle() -> Result<UnixListener> {
     let own = |doing: &str| failed(doing, Path::new("the server's socket"));
     crate::memory::close_inherited();
@@ -49,7 +49,7 @@ fn settle() -> Result<UnixListener> {
     let null = null.map_err(failed("opening", path))?;
     dup2_stdin(&null).map_err(own("replacing"))?;
     dup2_stdout(&null).map_err(own("replacing"))?;
-    // The fifo that containerd reads our log from; with an end for reading it is there in its absence.
+    // containerd reads our log from this FIFO. Our own reading end keeps it open while containerd is away.
     let log = OFlags::RDWR | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     let log = open("log", log, Mode::empty()).unwrap_or(null);
     dup2_stderr(&log).map_err(own("replacing"))?;
@@ -58,14 +58,14 @@ fn settle() -> Result<UnixListener> {
     Ok(UnixListener::from(listener))
 }
 
-/// Lets containerd outlive us where memory is short.
+/// Raises our OOM score above containerd's, so that containerd outlives us if memory is short.
 fn raise_oom_score() {
     let parent = rustix::process::getppid().map_or(1, rustix::process::Pid::as_raw_pid);
     let path = format!("/proc/{parent}/oom_score_adj");
     let score = orlop_fs::read_kernel_text(path).ok();
     let score = score.and_then(|score| score.trim().parse::<i32>().ok());
     if let Some(score) = score.filter(|score| *score < 1000) {
-        // Only who may lower it may set it to less than it is.
+        // Only a privileged process may set a lower score than its current one.
         let _ = std::fs::write("/proc/self/oom_score_adj", (score + 1).to_string());
     }
 }
@@ -93,7 +93,7 @@ fn serve(shim: &Arc<Shim>, mut socket: UnixStream) {
     }
 }
 
-/// Calls that wait for nobody, or are answered later.
+/// Whether a call does not block, or responds later.
 fn is_short(method: &str) -> bool {
     matches!(
         method,
@@ -120,19 +120,19 @@ fn answer(shim: &Arc<Shim>, call: &Call, caller: &Caller) {
         Err(unimplemented(service, &call.method))
     };
     match outcome {
-        // Later, by whoever sees it happen.
+        // The response follows when the awaited event happens.
         Ok(None) => {}
         Ok(Some(answer)) => caller.answer(&Ok(answer)),
         Err(status) => caller.answer(&Err(status)),
     }
 }
 
-/// Enters the bundle, which tells who looks where the server belongs to.
+/// Changes to the bundle directory, by which tools find the pod of the server.
 pub(crate) fn enter(bundle: &Path) -> Result<()> {
     chdir(bundle).map_err(failed("entering", bundle))
 }
 
-/// Opens what is to be the listener of a server.
+/// Opens the server's listening socket.
 pub(crate) fn listen(place: &Place) -> Result<UnixListener> {
     let path = place.socket();
     let _ = std::fs::remove_file(&path);

@@ -1,5 +1,5 @@
-//! The files that a pod's containers share. Where containerd makes a pod of a container, it gives them
-//! itself; of a pod that is made here it knows nothing.
+//! Files that a pod's containers share. containerd provides them if it creates the pod from a container, but not for a
+//! pod created by the Sandbox service.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use crate::shim::Shim;
 
 const SHM: &str = "/dev/shm";
 
-/// Writes them, and notes where they belong. Without a text of its own the pod has the node's `/etc/resolv.conf`.
+/// Writes the files and records their paths. A pod without its own DNS configuration gets the node's
+/// `/etc/resolv.conf`.
 pub(crate) fn write(shim: &Shim, resolv_conf: Option<String>, hostname: &str) -> Result<()> {
     let dir = shim.place.shared();
     make_private(&dir)?;
@@ -37,7 +38,7 @@ pub(crate) fn write(shim: &Shim, resolv_conf: Option<String>, hostname: &str) ->
     Ok(())
 }
 
-/// Gives a container the files of its pod, in its specification: those that nobody else gives it.
+/// Adds the pod's files to a container's specification, except those that it already has.
 pub(crate) fn share(shim: &Shim, bundle: &Path) -> Result<()> {
     let shared = shim.pod.lock().shared.clone();
     if shared.is_empty() {
@@ -60,7 +61,7 @@ fn add(spec: &mut Value, shared: &[(&'static str, PathBuf)]) {
         return;
     };
     for (place, source) in shared {
-        // A file system of the container's own is what stands there for the pod's.
+        // The container's own tmpfs is a placeholder for the pod's.
         mounts.retain(|mount| {
             *place != SHM || mount["destination"] != SHM || mount["type"] != "tmpfs"
         });

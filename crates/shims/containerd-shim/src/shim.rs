@@ -1,4 +1,4 @@
-//! The server's state: the pod's tasks and keeper, and what follows from what the keeper tells.
+//! The server's state: the pod's tasks and keeper, and the handling of the keeper's events.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ use crate::pod::Pod;
 use crate::program::background;
 use crate::tasks::{Exit, Phase, Task, Tasks};
 
-/// What a process gets that was killed because its keeper died.
+/// The exit code of a process that was killed because its keeper died.
 const KILLED: u32 = 137;
 
 /// The server of a pod.
 #[derive(Debug)]
 pub(crate) struct Shim {
     pub(crate) namespace: String,
-    /// The pod's identity.
+    /// The pod's id.
     pub(crate) id: String,
     pub(crate) place: Place,
     pub(crate) publisher: Publisher,
@@ -50,20 +50,19 @@ impl Shim {
         }))
     }
 
-    /// The keeper that is there.
+    /// Returns the keeper.
     pub(crate) fn keeper(&self) -> Result<Arc<Keeper>> {
         let keeper = self.keeper.lock().clone();
         keeper.ok_or_else(|| unknown("the pod has no keeper"))
     }
 
-    /// The keeper that is there, or a new one with no namespaces but the host's, whose containers have their
-    /// own.
+    /// Returns the keeper, or starts one with the host's namespaces for containers with namespaces of their own.
     pub(crate) fn any_keeper(self: &Arc<Self>) -> Result<Arc<Keeper>> {
         self.keeper_of(|| Ok(Setup::default()))
             .map(|(keeper, _)| keeper)
     }
 
-    /// The keeper that is there, or a new one; and whether it is new.
+    /// Returns the keeper, or starts one; also returns whether it is new.
     pub(crate) fn keeper_of(
         self: &Arc<Self>,
         setup: impl FnOnce() -> Result<Setup>,
@@ -84,7 +83,7 @@ impl Shim {
         Ok((keeper, true))
     }
 
-    /// Lets go of the keeper, which is to end.
+    /// Takes the keeper, which is about to end.
     pub(crate) fn take_keeper(&self) -> Option<Arc<Keeper>> {
         self.keeper.lock().take()
     }
@@ -109,8 +108,8 @@ impl Shim {
         }
     }
 
-    /// A process has ended, which may have to be told later: after its start, and after the commands of its
-    /// container.
+    /// Handles the exit of a process. Its event may have to wait: for the process's start event, and for the exits of
+    /// the container's commands.
     pub(crate) fn ended(self: &Arc<Self>, id: &str, exec: &str, exit: Exit) {
         let mut tasks = self.tasks.lock();
         let Ok(process) = tasks.process(id, exec) else {
@@ -124,7 +123,7 @@ impl Shim {
             && !task.own_processes
             && let Some(runtime) = task.runtime.clone()
         {
-            // Without a PID namespace of its own, others of its processes may live on.
+            // Without a PID namespace of its own, other processes of the container may still run.
             let (shim, id, bundle) = (Arc::clone(self), id.to_owned(), task.bundle.clone());
             let _ = background(move || {
                 let request = Kill {
@@ -141,7 +140,7 @@ impl Shim {
         self.tell_ends(id);
     }
 
-    /// The answer if a process has ended; else the caller is answered when it does.
+    /// Returns the response if a process has exited; otherwise the caller gets it on exit.
     pub(crate) fn wait(&self, id: &str, exec: &str, caller: &Caller) -> Result<Option<Vec<u8>>> {
         let mut tasks = self.tasks.lock();
         let process = tasks.process(id, exec)?;
@@ -152,7 +151,7 @@ impl Shim {
         Ok(exit.map(|exit| exit.wait_response().encode_to_vec()))
     }
 
-    /// Tells the ends of a container's processes that may be told now.
+    /// Sends the exit events of a container's processes that are due.
     pub(crate) fn tell_ends(&self, id: &str) {
         let mut waiting = Vec::new();
         let mut tasks = self.tasks.lock();
@@ -178,7 +177,7 @@ impl Shim {
             process.exit = Some(exit);
             process.phase = Phase::Stopped;
             let of = if name.is_empty() { id } else { &name };
-            // In the lock: events keep the order of what they tell.
+            // Sent under the lock, so that events keep the order of the changes.
             self.publisher.tell(&Event::Exit {
                 id,
                 process: of,
@@ -194,7 +193,7 @@ impl Shim {
         }
     }
 
-    /// The keeper is dead: nobody would see the end of what it was the parent of.
+    /// Handles the death of the keeper: nothing else would see the exit of its children.
     fn orphaned(self: &Arc<Self>) {
         if self.take_keeper().is_none() {
             return;
@@ -221,7 +220,7 @@ impl Shim {
         }
     }
 
-    /// The cgroup of this path, as a specification has it.
+    /// Returns the cgroup at this path of a specification.
     pub(crate) fn cgroup(&self, path: &str, systemd: bool) -> Option<Cgroup> {
         let path = if systemd {
             let mut parts = path.splitn(3, ':');
@@ -238,7 +237,7 @@ impl Shim {
         (!path.is_root()).then(|| Cgroup::new(Arc::clone(&self.hierarchies), path))
     }
 
-    /// Forgets a container, or the pod.
+    /// Removes a container, or the pod, from the state.
     pub(crate) fn forget(&self, id: &str) -> Option<Task> {
         self.place.forget(id);
         self.tasks.lock().0.remove(id)

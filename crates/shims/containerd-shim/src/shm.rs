@@ -1,5 +1,5 @@
-//! The size of a pod's `/dev/shm`, where this program makes it: what the pod's annotation says, if the
-//! handler lets pods say it; else the mount in the sandbox's specification; else the handler's options.
+//! The size of `/dev/shm` of a pod created here. The first of these that is set applies: the pod's annotation, if the
+//! handler allows it; the mount in the sandbox's specification; the handler's options.
 
 use std::env;
 use std::path::Path;
@@ -12,19 +12,19 @@ use serde::Deserialize;
 use crate::error::{Result, failed, invalid};
 use crate::options::Options;
 
-/// What a pod has without anybody saying so.
+/// The default size.
 const USUAL: u64 = 64 << 20;
-/// The annotation of pods, as CRI-O has it.
+/// The pod annotation, as in CRI-O.
 const ANNOTATION: &str = "io.kubernetes.cri-o.ShmSize";
 const PLACE: &str = "/dev/shm";
-/// By which the server is told what the handler says.
+/// The environment variable that passes the handler's settings to the server.
 const TOLD: &str = "ORLOP_SHM";
 
-/// What the handler says.
+/// The handler's settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rules {
     size: u64,
-    /// Whether pods may say another.
+    /// Whether pods may override the size.
     by_pods: bool,
 }
 
@@ -56,12 +56,12 @@ impl Rules {
         Ok(rules)
     }
 
-    /// A variable of the server's environment.
+    /// Returns the settings as a variable for the server's environment.
     pub(crate) fn variable(self) -> (&'static str, String) {
         (TOLD, format!("{},{}", self.size, self.by_pods))
     }
 
-    /// What this process was told when it was started.
+    /// Reads the settings from this process's environment.
     pub(crate) fn told() -> Self {
         env::var(TOLD)
             .ok()
@@ -77,7 +77,7 @@ impl Rules {
         })
     }
 
-    /// The size for a pod.
+    /// Returns the size for a pod.
     pub(crate) fn size(self, config: &PodSandboxConfig, bundle: &Path) -> Result<u64> {
         if self.by_pods
             && let Some(wanted) = config.annotations.get(ANNOTATION)
@@ -105,7 +105,7 @@ struct Mount {
     options: Vec<String>,
 }
 
-/// What the sandbox's specification says, if there is one: the last mount of a file system of its own.
+/// Reads the size from the sandbox's specification, if there is one: its last tmpfs mount counts.
 fn of_spec(bundle: &Path) -> Result<Option<u64>> {
     let path = bundle.join("config.json");
     let text = match orlop_fs::read_file(&path, SMALL_FILE) {
@@ -127,7 +127,7 @@ fn of_spec(bundle: &Path) -> Result<Option<u64>> {
     Ok(Some(size))
 }
 
-/// As tmpfs takes it: `65536k`, `64m`.
+/// Parses a size in tmpfs's format: `65536k`, `64m`.
 fn kernels(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit());
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
@@ -143,13 +143,13 @@ fn kernels(text: &str) -> Option<u64> {
     bounded(number.checked_mul(1 << shift)?)
 }
 
-/// As Kubernetes writes it: `128Mi`, `1G`.
+/// Parses a size in Kubernetes' format: `128Mi`, `1G`.
 fn quantity(text: &str) -> Option<u64> {
     let amount: Quantity = text.trim().parse().ok()?;
     bounded(amount.count()?)
 }
 
-/// To the kernel nothing is no limit.
+/// Rejects zero, which means no limit to the kernel.
 fn bounded(bytes: u64) -> Option<u64> {
     (bytes > 0 && i64::try_from(bytes).is_ok()).then_some(bytes)
 }

@@ -1,4 +1,4 @@
-//! Shuts down the server.
+//! Shutdown of the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use crate::log::log;
 use crate::shim::Shim;
 
-/// Ends this process, and the pod's keeper with it, if nothing is left here.
+/// Ends this process and the pod's keeper, if no task is left.
 pub(crate) fn shut_down(shim: &Arc<Shim>, then: impl FnOnce()) {
-    // Who starts a server here waits for this to be over.
+    // A process that starts a server here waits for this lock.
     let locked = shim.place.lock();
     let is_idle = shim.tasks.lock().0.is_empty();
     if !is_idle {

@@ -1,4 +1,4 @@
-//! A container's OCI specification, as far as it concerns this program. The runtime reads all of it.
+//! The parts of a container's OCI specification that this program uses. The runtime reads all of it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use serde::Deserialize;
 
 use crate::error::{Result, failed};
 
-/// Annotations that name the group of a container: of containerd's own shim, and of its CRI service.
+/// Annotations with the group of a container: those of containerd's own shim and of its CRI service.
 const GROUPS: [&str; 2] = [
     "io.containerd.runc.v2.group",
     "io.kubernetes.cri.sandbox-id",
 ];
 
-/// Says of a container of a pod what it is there.
+/// The annotation with the role of a container in its pod.
 const KIND: &str = "io.kubernetes.cri.container-type";
 
 /// `config.json`.
@@ -41,7 +41,7 @@ pub(crate) struct Linux {
     pub(crate) sysctl: BTreeMap<String, String>,
 }
 
-/// One that the container has of its own, or another's, whose path is told.
+/// A namespace: the container's own, or another one by path.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Namespace {
@@ -57,7 +57,7 @@ impl Spec {
         serde_json::from_slice(&text).map_err(failed("parsing", &path))
     }
 
-    /// What groups this container with others: its pod's identity.
+    /// Returns the group of the container: its pod's id.
     pub(crate) fn group(&self) -> Option<&str> {
         let mut named = GROUPS.iter().filter_map(|name| self.annotations.get(*name));
         named.next().map(String::as_str)
@@ -68,8 +68,8 @@ impl Spec {
         namespaces.find(|namespace| namespace.kind == kind)
     }
 
-    /// Whether it only holds a pod's namespaces, which a keeper does without a program: what it would run is
-    /// pause. Users of a pod's own would have to be the keeper's.
+    /// Whether the container only holds a pod's namespaces, which the keeper does without running pause. Not if the
+    /// pod has a user namespace, which the keeper would need too.
     pub(crate) fn is_pause(&self) -> bool {
         let is_sandbox = self
             .annotations

@@ -1,5 +1,4 @@
-//! `start`: leaves a server behind for the pod of a container, or finds the one that is there, and prints
-//! where it is.
+//! `start`: starts a server for a container's pod, or finds the running one, and prints its address.
 
 use std::env;
 use std::os::fd::OwnedFd;
@@ -21,9 +20,9 @@ use crate::serve;
 use crate::shm::Rules;
 use crate::spec::Spec;
 
-/// More than containerd tells.
+/// Maximum size of containerd's input.
 const LARGEST: u64 = 10 << 20;
-/// The version of the task service that is spoken beside 2, which is what an answer of the old form means.
+/// The supported version of the task service besides 2; a response in the old form means version 2.
 const VERSION: i32 = 3;
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
@@ -34,12 +33,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let spec = Spec::read(&bundle);
     let group = match &spec {
         Ok(spec) => spec.group().unwrap_or(&arguments.id),
-        // The bundle of a sandbox that was not made from a container's specification.
+        // The bundle of a sandbox that was not created from a container's specification.
         Err(_) => &arguments.id,
     };
     checked(group)?;
     let place = Place::of(&arguments.address, &arguments.namespace, group);
-    // Kept until the server listens: another container of the pod may be on its way.
+    // Held until the server listens: another container of the pod may start at the same time.
     let locked = place.lock()?;
     if !place.is_served() {
         crate::delete::end_former(&place);
@@ -47,7 +46,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         start(arguments, group, &place, &told, &bundle)?;
     }
     drop(locked);
-    // A containerd before 1.7 looks here when it comes back.
+    // containerd before 1.7 reads this file after its restart.
     let note = bundle.join("address");
     let address = address_of(&place);
     std::fs::write(&note, &address).map_err(failed("writing", &note))?;
@@ -97,20 +96,19 @@ fn address_of(place: &Place) -> String {
     format!("unix://{}", place.socket().display())
 }
 
-/// What containerd tells on standard input: from 2.3 on all of it in a message of its own, before that the
-/// handler's options alone.
+/// containerd's standard input: from 2.3 on a message with all parameters, before that only the handler's options.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
-    /// Whether the answer is a message, too.
+    /// Whether the response is a message, too.
     as_message: bool,
     options: Options,
-    /// Where events are heard, if that is told here.
+    /// The address for events, if the message has it.
     events: String,
 }
 
 impl Told {
     fn parse(input: &[u8]) -> Result<Self> {
-        // Options are a `google.protobuf.Any`, without the addresses of containerd.
+        // Options are a `google.protobuf.Any`, which contains no addresses of containerd.
         let params = BootstrapParams::decode(input).ok().filter(|params| {
             let addresses = [
                 &params.containerd_ttrpc_address,
@@ -139,7 +137,7 @@ impl Told {
         })
     }
 
-    /// Where the server is, in the form that this containerd reads.
+    /// Formats the server's address for this version of containerd.
     fn answer(&self, address: String) -> Vec<u8> {
         if self.as_message {
             let result = BootstrapResult {
@@ -150,7 +148,7 @@ impl Told {
             };
             return result.encode_to_vec();
         }
-        // 1.7 sets this, and reads more than an address.
+        // 1.7 sets this variable and supports more than a plain address.
         let newest = env::var("MAX_SHIM_VERSION").ok();
         let newest = newest.and_then(|version| version.parse::<i32>().ok());
         match newest {

@@ -1,5 +1,5 @@
-//! A process's standard streams as containerd names them: fifos that it has made, files, and programs that
-//! take what is printed. The process gets them as they are: nothing of what it prints passes through here.
+//! Standard streams of a process as containerd names them: FIFOs that containerd created, files, and logger programs.
+//! The process gets them directly; no output passes through this program.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,10 +15,10 @@ use crate::error::{Result, failed, unknown};
 use crate::logger::{self, Logger};
 use crate::owner::Owner;
 
-/// How long it is waited for whoever is to read what is printed.
+/// How long to wait for a reader of the output.
 const READER_LIMIT: Duration = Duration::from_secs(1);
 
-/// Streams by their names; an empty one is none.
+/// The names of the streams; an empty name means none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Streams {
     pub(crate) stdin: String,
@@ -27,15 +27,15 @@ pub(crate) struct Streams {
     pub(crate) terminal: bool,
 }
 
-/// Streams that are open.
+/// Opened streams.
 #[derive(Debug)]
 pub(crate) struct Opened {
     /// Standard input, output and error.
     pub(crate) three: [OwnedFd; 3],
-    /// An end of standard input of our own, which keeps it from ending between two of its clients, and these
-    /// from writing to nobody: it goes when its client says so, by `CloseIO`, or with the process's deletion.
+    /// Our own writing end of standard input. It keeps the input open between two clients. It is closed on the
+    /// client's `CloseIO` or when the process is deleted.
     pub(crate) stdin: Option<OwnedFd>,
-    /// A program that takes what is printed.
+    /// The logger program.
     pub(crate) logger: Option<Logger>,
 }
 
@@ -45,7 +45,7 @@ impl Streams {
         let (input, held) = if self.stdin.is_empty() {
             (null()?, None)
         } else if self.terminal {
-            // A terminal has no end: clients may come and go.
+            // A terminal's input never ends: clients may reattach.
             (fifo(stdin, OFlags::RDWR)?, Some(fifo(stdin, OFlags::RDWR)?))
         } else {
             let held = fifo(stdin, OFlags::RDWR)?;
@@ -88,9 +88,9 @@ fn output(name: &str) -> Result<OwnedFd> {
     let path = Path::new(path);
     match scheme {
         "" | "fifo" => match kind_of(path)? {
-            // With an end of our own for reading, a containerd that is away for a while breaks nothing.
+            // Our own reading end keeps the FIFO intact while containerd is away.
             FileType::Fifo => {
-                // Held meanwhile: a writer that comes and goes is the end to whoever reads.
+                // Held meanwhile, because a reader sees the end of file when a writer closes.
                 let _first = await_reader(path);
                 fifo(path, OFlags::RDWR)
             }
@@ -108,8 +108,8 @@ fn output(name: &str) -> Result<OwnedFd> {
     }
 }
 
-/// What is printed into a fifo is lost with its last writer where nobody has opened it for reading. containerd
-/// does so while it calls us; who does not in this time does not mean to.
+/// Waits for a reader of a FIFO, without which output is lost when its last writer closes. containerd opens it during
+/// this call; if it does not within the limit, it does not intend to.
 fn await_reader(path: &Path) -> Option<OwnedFd> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let deadline = Instant::now() + READER_LIMIT;
@@ -132,7 +132,7 @@ fn kind_of(path: &Path) -> Result<FileType> {
 }
 
 fn fifo(path: &Path, access: OFlags) -> Result<OwnedFd> {
-    // Not waiting for the other side, which may never come; without that flag from then on.
+    // Opened without blocking for the other side, which may never come; blocking afterwards.
     let fd = open(
         path,
         access | OFlags::CLOEXEC | OFlags::NONBLOCK,
@@ -152,7 +152,7 @@ fn null() -> Result<OwnedFd> {
     open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(failed("opening", path))
 }
 
-/// Makes a stream its process's, who may open it anew by `/dev/stdout`; never a device of the node's.
+/// Changes the owner of a stream to the process's user, who may reopen it as `/dev/stdout`; never that of a device.
 fn give(stream: impl AsFd, uid: u32, gid: u32) -> Result<(), Status> {
     let problem = || {
         failed(
@@ -205,7 +205,7 @@ mod tests {
         let mut read = [0; 28];
         reader.read_exact(&mut read).unwrap();
         assert_eq!(&read, b"printed before anybody reads");
-        // Standard input goes on when a client leaves, and ends when it is told to.
+        // Standard input stays open when a client disconnects, and ends when our own end is closed.
         let mut input = std::fs::File::from(input);
         for client in ["one", "two"] {
             std::fs::write(path("in"), client).unwrap();

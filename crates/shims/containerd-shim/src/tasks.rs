@@ -1,4 +1,4 @@
-//! What is known of the pod's containers, of the commands in them, and of the pod itself.
+//! State of the pod's containers, of their commands, and of the pod itself.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -18,11 +18,11 @@ use crate::runtime::Runtime;
 use crate::stdio::Streams;
 use crate::terminal::Terminal;
 
-/// How a process ended.
+/// The exit of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
     pub(crate) code: u32,
-    /// When, in nanoseconds since the epoch.
+    /// The time in nanoseconds since the epoch.
     pub(crate) at_ns: u64,
 }
 
@@ -52,13 +52,13 @@ impl Exit {
     }
 }
 
-/// Nanoseconds since the epoch.
+/// Returns the current time in nanoseconds since the epoch.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// What a process does.
+/// The state of a process.
 ///
 /// ```text
 /// Making ──► Created ──► Running ◄──► Paused
@@ -93,12 +93,12 @@ pub(crate) struct Process {
     pub(crate) phase: Phase,
     pub(crate) streams: Streams,
     pub(crate) exit: Option<Exit>,
-    /// Whether its start is under way: its end is told after that.
+    /// Whether its start is in progress; the exit event is sent after it.
     pub(crate) starting: bool,
-    /// Its end, while that is not to be told.
+    /// Its exit, while the event has to wait.
     pub(crate) held: Option<Exit>,
     pub(crate) waiting: Vec<Caller>,
-    /// An end of its standard input.
+    /// Our own end of its standard input.
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) terminal: Option<Terminal>,
     pub(crate) logger: Option<Logger>,
@@ -123,35 +123,35 @@ pub(crate) struct Task {
     pub(crate) bundle: PathBuf,
     pub(crate) process: Process,
     pub(crate) commands: BTreeMap<String, Command>,
-    /// Who made it; the pod was made by its keeper.
+    /// The runtime that created it; `None` for the pod, which the keeper creates.
     pub(crate) runtime: Option<Runtime>,
-    /// How many mounts its root file system is.
+    /// The number of mounts of its root filesystem.
     pub(crate) mounts: usize,
     pub(crate) cgroup: Option<Cgroup>,
-    /// Whether its processes end with its first one.
+    /// Whether its processes end with the first one.
     pub(crate) own_processes: bool,
-    /// A checkpoint that it starts from.
+    /// The checkpoint that it starts from.
     pub(crate) checkpoint: Option<Checkpoint>,
     pub(crate) created_ns: u64,
 }
 
-/// Where a container was written out, and where whoever restores it works.
+/// The location of a checkpoint, and the working directory of the restore.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) image: PathBuf,
     pub(crate) work: PathBuf,
 }
 
-/// A command that runs, or is to run, in a container.
+/// A prepared or running command in a container.
 #[derive(Debug)]
 pub(crate) struct Command {
     pub(crate) process: Process,
-    /// Its description and pid file.
+    /// The directory of its description and pid file.
     pub(crate) dir: PathBuf,
 }
 
 impl Task {
-    /// One that is being made.
+    /// Creates a task whose container is being created.
     pub(crate) fn making(bundle: PathBuf, streams: Streams) -> Self {
         Self {
             bundle,
@@ -166,7 +166,7 @@ impl Task {
         }
     }
 
-    /// Its own process, or the command of this name.
+    /// Returns its own process, or the command of this name.
     pub(crate) fn process(&mut self, exec: &str) -> Result<&mut Process> {
         if exec.is_empty() {
             return Ok(&mut self.process);
@@ -178,8 +178,8 @@ impl Task {
         command.ok_or_else(|| not_found(format!("process does not exist {exec}")))
     }
 
-    /// Whether its end may be told: after that of all commands that were started. One that could not be may never be
-    /// heard of again.
+    /// Whether its exit event may be sent: after the exits of all started commands. A command that failed to start may
+    /// never report an exit.
     pub(crate) fn may_end(&self) -> bool {
         let mut commands = self.commands.values().map(|command| &command.process);
         !self.process.starting
@@ -187,7 +187,7 @@ impl Task {
     }
 }
 
-/// All of them, by their names.
+/// All tasks by name.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks(pub(crate) BTreeMap<String, Task>);
 
@@ -201,7 +201,7 @@ impl Tasks {
         self.get(id)?.process(exec)
     }
 
-    /// Takes a name.
+    /// Adds a task; fails if the name is in use.
     pub(crate) fn add(&mut self, id: &str, task: Task) -> Result<()> {
         if self.0.contains_key(id) {
             let message = format!("container {id}: already exists");

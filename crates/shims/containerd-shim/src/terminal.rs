@@ -1,5 +1,5 @@
-//! The terminal of a command that runs in a container: its controlling end, and who copies between that
-//! and the command's fifos. A container's own terminal is the keeper's.
+//! Terminal of a command in a container: its controlling end, and the threads that copy between it and the command's
+//! FIFOs. The keeper manages a container's own terminal.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::error::{Result, unknown};
 use crate::program::background;
 
-/// A terminal whose copying ends with it.
+/// A terminal whose copying stops when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     controller: Arc<OwnedFd>,
@@ -19,7 +19,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Copies what is typed and what is printed.
+    /// Starts to copy input and output.
     pub(crate) fn copy(controller: OwnedFd, input: OwnedFd, output: OwnedFd) -> Result<Self> {
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
         let stop = stop.map_err(|error| unknown(format!("serving a terminal: {error}")))?;
@@ -49,7 +49,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Until one end is closed, the terminal has nobody at its other side, or it is told to stop.
+/// Copies until one end is closed, the terminal's other side is closed, or `stop` is signalled.
 fn copy(from: &OwnedFd, to: &OwnedFd, stop: &OwnedFd, terminal: &OwnedFd) {
     let mut bytes = [0; 4096];
     loop {

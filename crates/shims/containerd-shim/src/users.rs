@@ -1,4 +1,4 @@
-//! Users of a pod's own: its images' files appear as theirs, by mounts that map ids.
+//! User namespaces of pods: id-mapped mounts make the images' files appear with the pod's ids.
 #![allow(unsafe_code)]
 
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 use crate::error::{Result, failed, invalid, unknown};
 
-/// Mounts with other ids, below a directory that goes with them.
+/// Id-mapped mounts below a directory, which is removed with them.
 #[derive(Debug)]
 pub(crate) struct Mapped {
     dir: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Mapped {
 }
 
 impl Mapped {
-    /// Of these directories, in their order.
+    /// Mounts these directories, in order.
     pub(crate) fn of(sources: &[&Path], users: &OwnedFd, dir: &Path) -> Result<Self> {
         let mut mapped = Self {
             dir: dir.to_owned(),
@@ -52,19 +52,20 @@ impl Drop for Mapped {
     }
 }
 
-/// A user namespace with these maps, as mount options have them: `inside:outside:count`, with commas between.
+/// Creates a user namespace with these maps in the format of the mount options: `inside:outside:count`, separated by
+/// commas.
 pub(crate) fn namespace(users: &str, groups: &str) -> Result<OwnedFd> {
     let (users, groups) = (lines(users)?, lines(groups)?);
     let problem = |doing: &str| failed(doing, Path::new("a user namespace"));
     let mut command = Command::new("/proc/self/exe");
-    // It waits for the end of its input.
+    // The child waits for the end of its input.
     command
         .arg("-info")
         .env_clear()
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
-    // SAFETY: a system call, in a process of one thread.
+    // SAFETY: a system call, in a process with one thread.
     unsafe {
         command.pre_exec(|| Ok(unshare_unsafe(UnshareFlags::NEWUSER)?));
     }

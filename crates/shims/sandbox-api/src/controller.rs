@@ -26,21 +26,21 @@ use crate::shim::{self, is_gone};
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// What is done at once takes no longer.
+/// Timeout of quick calls.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Making and ending a pod.
+/// Timeout of creating and ending a pod.
 const LONG: Duration = Duration::from_mins(1);
-/// What the end of a sandbox is called whose shim has died.
+/// The exit status of a sandbox whose shim has died.
 const LOST: u32 = 255;
-/// The version of the task service at the address that is answered.
+/// The version of the task service at the returned address.
 const VERSION: u32 = 3;
 
-/// Makes sandboxes for a containerd.
+/// Creates sandboxes for a containerd.
 #[derive(Clone, Debug)]
 pub struct Controller(Sandboxes);
 
 impl Controller {
-    /// One that keeps them here.
+    /// Creates a controller that stores its sandboxes here.
     pub fn new(sandboxes: Sandboxes) -> Self {
         Self(sandboxes)
     }
@@ -109,7 +109,7 @@ impl controller_server::Controller for Controller {
         }
     }
 
-    /// A sandbox whose shim dies has ended: what is left of it is ended, too.
+    /// Waits for the end of a sandbox. If its shim dies, the sandbox counts as ended, and its rest is cleaned up.
     async fn wait(
         &self,
         request: Request<ControllerWaitRequest>,
@@ -122,7 +122,7 @@ impl controller_server::Controller for Controller {
             Err(status) if status.code() == tonic::Code::Unavailable => {
                 let id = &sandbox.id;
                 tracing::warn!(sandbox = id, "cannot reach the shim: {}", status.message());
-                // Best effort: its shutdown tries again.
+                // Best effort: the shutdown of the sandbox tries again.
                 let _ = sandbox.shim().delete().await;
                 Ok(Response::new(ControllerWaitResponse {
                     exit_status: LOST,
@@ -170,7 +170,8 @@ impl controller_server::Controller for Controller {
         let sandbox_id = request.sandbox_id;
         let message = ShutdownSandboxRequest { sandbox_id };
         match pass_on::<()>(&sandbox, "ShutdownSandbox", &message, LONG).await {
-            // It may be gone before its answer is here, and has ended all then; else it is ended now.
+            // The shim may exit before its response arrives, after ending everything; otherwise the rest is cleaned up
+            // now.
             Err(status) if !is_gone(&status) => return Err(status),
             _ => end(&sandbox).await?,
         }
@@ -190,7 +191,7 @@ impl controller_server::Controller for Controller {
         Ok(Response::new(ControllerMetricsResponse { metrics }))
     }
 
-    /// A pod's size is that of the cgroup above it, which is not this one's to change.
+    /// Accepts the update without effect: a pod's limits are those of its parent cgroup, which is not managed here.
     async fn update(&self, _: Request<ControllerUpdateRequest>) -> Answer<()> {
         Err(Status::unimplemented("orlop does not implement Update"))
     }
@@ -204,14 +205,14 @@ async fn pass_on<R: Message + Default>(
 ) -> Result<R, Status> {
     let called = shim::call(&sandbox.socket()?, method, message, Some(limit)).await;
     called.map_err(|status| match status.code() {
-        // Nobody is there any more: to who asks, there is no such sandbox.
+        // The shim no longer runs, so the sandbox counts as not found.
         tonic::Code::Unavailable => Status::not_found(status.message()),
         _ => status,
     })
 }
 
 async fn bring_up(sandbox: &Sandbox, request: ControllerCreateRequest) -> Result<(), Status> {
-    // The handler's options, of the runtime that the sandbox is described with.
+    // The handler's options from the sandbox's runtime description.
     let runtime = request.sandbox.and_then(|sandbox| sandbox.runtime);
     let options = runtime.and_then(|runtime| runtime.options);
     let options = options.map_or_else(Vec::new, |options| options.encode_to_vec());
@@ -228,12 +229,12 @@ async fn bring_up(sandbox: &Sandbox, request: ControllerCreateRequest) -> Result
     shim::call(Path::new(&socket), "CreateSandbox", &message, Some(LONG)).await
 }
 
-/// Where the sandbox's tasks are served.
+/// Returns the address of the sandbox's task service.
 fn address(sandbox: &Sandbox) -> Result<String, Status> {
     Ok(format!("ttrpc+unix://{}", sandbox.socket()?.display()))
 }
 
-/// Ends what is left of a sandbox, and forgets it.
+/// Cleans up the rest of a sandbox and removes it.
 async fn end(sandbox: &Sandbox) -> Result<(), Status> {
     if sandbox.dir.is_dir() {
         sandbox.shim().delete().await?;

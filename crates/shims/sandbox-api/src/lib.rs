@@ -1,8 +1,8 @@
-//! containerd's Sandbox API on our socket: pods of a containerd whose handler names us as its sandboxer.
+//! containerd's Sandbox API on our socket, for a containerd whose handler names us as its sandboxer.
 //!
-//! The [`Controller`] has our shim (`containerd-shim-orlop-v1`) make each sandbox and answers where its tasks are
-//! served, which is at that shim; what it knows of a sandbox is a directory with the shim's address, so that the
-//! daemon may be replaced at any moment. The [`Store`] keeps what containerd's clients put into it.
+//! The [`Controller`] makes our shim (`containerd-shim-orlop-v1`) create each sandbox and returns the shim's address,
+//! where its tasks are served. The state of a sandbox is a directory with that address, so that the daemon can be
+//! replaced at any time. The [`Store`] stores what containerd's clients put into it.
 
 mod controller;
 mod names;
@@ -18,7 +18,7 @@ pub use store::Store;
 
 use tonic::Request;
 
-/// The servers, generated from the definitions of `orlop-containerd-api`.
+/// The gRPC servers, generated from the definitions of `orlop-containerd-api`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 mod server {
     include!(concat!(
@@ -27,7 +27,7 @@ mod server {
     ));
 }
 
-/// The containerd namespace of a call, and its message.
+/// Splits a request into its containerd namespace and message.
 fn parts<T>(request: Request<T>) -> (String, T) {
     let namespace = request.metadata().get("containerd-namespace");
     let namespace = namespace.and_then(|name| name.to_str().ok());

@@ -1,8 +1,8 @@
-//! Names that become names of files.
+//! Validation of names that become file names.
 
 use tonic::Status;
 
-/// What a namespace or a sandbox may be called.
+/// Validates the name of a namespace or a sandbox.
 pub(crate) fn checked(name: &str) -> Result<&str, Status> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let is_good = !name.is_empty()

@@ -1,4 +1,4 @@
-//! Which sandboxes there are: a directory each.
+//! Directories of the sandboxes, one each.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -11,7 +11,7 @@ use tonic::Status;
 use crate::names::checked;
 use crate::shim::Shim;
 
-/// The sandboxes that were made for others' daemons.
+/// The sandboxes created for a containerd.
 #[derive(Clone, Debug)]
 pub struct Sandboxes {
     dir: Arc<Path>,
@@ -19,7 +19,7 @@ pub struct Sandboxes {
 }
 
 impl Sandboxes {
-    /// Those below a directory, which nobody else uses.
+    /// Opens the sandboxes below a directory that no other process uses.
     pub fn new(dir: &Path) -> Self {
         Self {
             owner: dir.to_string_lossy().into(),
@@ -38,7 +38,7 @@ impl Sandboxes {
     }
 }
 
-/// A sandbox, whether or not it is there.
+/// A sandbox, which may not exist.
 #[derive(Clone, Debug)]
 pub(crate) struct Sandbox {
     pub(crate) dir: PathBuf,
@@ -57,7 +57,7 @@ impl Sandbox {
         }
     }
 
-    /// Makes its directory; one that is there is another's.
+    /// Creates its directory; an existing one is an error.
     pub(crate) fn make(&self) -> Result<(), Status> {
         let mut builder = std::fs::DirBuilder::new();
         builder.mode(0o700);
@@ -71,7 +71,7 @@ impl Sandbox {
             ),
             made => made.map_err(|error| self.failed("creating", &error)),
         }?;
-        // What the shim says stands there.
+        // The log contains the shim's messages.
         let log = std::fs::File::create(self.dir.join("log"));
         log.map(drop)
             .map_err(|error| self.failed("creating the log in", &error))
@@ -83,7 +83,7 @@ impl Sandbox {
         noted.map_err(|error| self.failed("writing the address of the shim's socket to", &error))
     }
 
-    /// Where its shim listens.
+    /// Returns the path of its shim's socket.
     pub(crate) fn socket(&self) -> Result<PathBuf, Status> {
         let noted = orlop_fs::read_text(self.dir.join("socket"), SMALL_FILE);
         noted

@@ -1,4 +1,4 @@
-//! Our shim: started for a sandbox, and called.
+//! Starting and calling our shim for a sandbox.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -13,23 +13,23 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 
 const SERVICE: &str = "containerd.runtime.sandbox.v1.Sandbox";
-/// A frame's head: the payload's length, and more that is of no interest where there is one call.
+/// The size of a frame header: the payload's length, and fields that do not matter with a single call.
 const HEAD: usize = 10;
-/// How long the program may take.
+/// Timeout of the program.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A sandbox's shim, by its directory.
+/// A sandbox's shim, identified by its directory.
 #[derive(Clone, Debug)]
 pub(crate) struct Shim<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) namespace: &'a str,
     pub(crate) id: &'a str,
-    /// What tells the sandboxes of one daemon from those of another.
+    /// An id that separates the sandboxes of one daemon from those of another.
     pub(crate) owner: &'a str,
 }
 
 impl Shim<'_> {
-    /// Starts it; answers where it listens.
+    /// Starts the shim and returns its address.
     pub(crate) async fn start(&self, options: &[u8]) -> Result<String, Status> {
         let printed = self.run("start", options).await?;
         let address = String::from_utf8_lossy(&printed);
@@ -37,7 +37,7 @@ impl Shim<'_> {
         address.ok_or_else(|| Status::internal("the shim did not print the address of its socket"))
     }
 
-    /// Has it end what a dead one has left.
+    /// Makes the shim's program clean up after a dead shim.
     pub(crate) async fn delete(&self) -> Result<(), Status> {
         self.run("delete", &[]).await.map(drop)
     }
@@ -68,7 +68,7 @@ impl Shim<'_> {
         })?;
         let told = async {
             if let Some(mut stdin) = child.stdin.take() {
-                // One that does not listen says why.
+                // A program that does not read its input reports the reason.
                 let _ = stdin.write_all(input).await;
             }
             child.wait_with_output().await
@@ -85,7 +85,7 @@ impl Shim<'_> {
     }
 }
 
-/// Beside this program, as it is installed.
+/// Returns the path of the shim, which is installed next to this program.
 fn program() -> Result<PathBuf, Status> {
     let own = std::env::current_exe()
         .map_err(|error| Status::internal(format!("finding this program: {error}")))?;
@@ -99,8 +99,8 @@ fn program() -> Result<PathBuf, Status> {
     )))
 }
 
-/// Calls a method of the Sandbox service: waits for ever where there is no limit. `Unavailable` means that nobody
-/// is there, or nobody any more.
+/// Calls a method of the Sandbox service; without a limit it waits forever. `Unavailable` means that the shim does not
+/// run or has exited.
 pub(crate) async fn call<R: Message + Default>(
     socket: &Path,
     method: &str,
@@ -151,7 +151,7 @@ async fn exchange(socket: &Path, method: &str, payload: Vec<u8>) -> std::io::Res
     Ok(answer)
 }
 
-/// Whether the shim is not there, or does not know the sandbox.
+/// Whether the shim does not run or does not know the sandbox.
 pub(crate) fn is_gone(status: &Status) -> bool {
     status.code() == Code::Unavailable || status.code() as i32 == code::NOT_FOUND
 }

@@ -1,4 +1,4 @@
-//! `containerd.services.sandbox.v1.Store`: what clients of containerd's keep about sandboxes.
+//! `containerd.services.sandbox.v1.Store`: sandbox descriptions stored by containerd's clients.
 
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -19,17 +19,17 @@ use crate::names::checked;
 use crate::parts;
 use crate::server::store_server;
 
-/// How many may be kept in a namespace.
+/// Maximum number of descriptions in a namespace.
 const MOST: usize = 10_000;
 /// The fields of a description that an update may change.
 const FIELDS: [&str; 5] = ["runtime", "spec", "labels", "extensions", "sandboxer"];
 
-/// Keeps descriptions of sandboxes.
+/// Stores descriptions of sandboxes.
 #[derive(Clone, Debug)]
 pub struct Store(Arc<Path>);
 
 impl Store {
-    /// One that keeps them below a directory.
+    /// Opens a store below a directory.
     pub fn new(dir: &Path) -> Self {
         Self(dir.into())
     }
@@ -75,7 +75,7 @@ impl store_server::Store for Store {
 }
 
 impl Store {
-    /// Runs a method where it may block.
+    /// Runs a method on a thread that may block.
     async fn answer<Q: Send + 'static, R: Send + 'static>(
         &self,
         request: Request<Q>,
@@ -192,7 +192,7 @@ fn list(
             .collect(),
     };
     paths.sort();
-    // One may be on its way, or gone meanwhile.
+    // A file may be incomplete, or be removed meanwhile.
     let is_whole = |path: &PathBuf| {
         path.file_name()
             .is_some_and(|name| !name.as_encoded_bytes().starts_with(b"."))
@@ -207,7 +207,7 @@ fn list(
     })
 }
 
-/// One of containerd's filters: equations, all of which hold.
+/// A filter of containerd: equations that must all hold.
 #[derive(Debug, PartialEq, Eq)]
 struct Filter(Vec<(String, String)>);
 
@@ -310,7 +310,7 @@ mod tests {
         assert!(made.sandbox.unwrap().created_at.unwrap().seconds > 0);
         let again = create(&store, "n", ask("a", "two")).unwrap_err();
         assert_eq!(again.code(), Code::AlreadyExists);
-        // Namespaces know nothing of each other.
+        // Namespaces are separate.
         assert_eq!(
             get(&store, "m", named("a")).unwrap_err().code(),
             Code::NotFound

@@ -1,5 +1,4 @@
-//! A process that stands for a container announces itself to the supervisor of its pod. The daemon then sends its
-//! questions to the supervisor.
+//! Announcement of a proxy process to the supervisor of its pod, which also receives the daemon's questions.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -8,11 +7,11 @@ use crate::error::{Error, Result};
 use crate::question::{self, Question};
 use crate::state_dir::PodDir;
 
-/// Nobody has more to say.
+/// Maximum size of a message.
 const LONGEST_WORDS: u64 = 64 << 10;
 const DONE: &str = "done";
 
-/// Tells the supervisor, as long as it is held, that one stands for a process.
+/// Tells the supervisor, as long as it is held, that a proxy stands for a process.
 #[derive(Debug)]
 pub(crate) struct Announcement(UnixStream);
 
@@ -33,15 +32,15 @@ impl Announcement {
     }
 }
 
-/// A process that was stood for.
+/// A process whose proxy has left.
 pub(crate) struct Watched {
     pub(crate) id: String,
     pub(crate) exec: String,
-    /// By itself; else whoever stood for it was killed.
+    /// Whether the process exited by itself; otherwise its proxy was killed.
     pub(crate) ended: bool,
 }
 
-/// Listens to one who stands for a process, until it leaves; or to the daemon, which asks something.
+/// Waits on a proxy's connection until the proxy leaves; on the daemon's connection, answers its question.
 pub(crate) fn watched(
     mut socket: UnixStream,
     answer: impl FnOnce(Question, &str) -> Option<String>,
@@ -54,7 +53,7 @@ pub(crate) fn watched(
         if let Some(answer) = answer(question, &lines.next()?) {
             let _ = socket.write_all(answer.as_bytes());
             if question::tells_the_end(question, &answer) {
-                // Its own end is the sandbox's.
+                // The exit of the supervisor is the exit of the sandbox.
                 std::process::exit(0);
             }
         }

@@ -1,4 +1,4 @@
-//! What who watches over a pod answers the daemon.
+//! Answers of a pod's supervisor to the daemon.
 
 use orlop_containerd_api::Message;
 use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 use crate::question::{DOWN, Question, READY};
 use crate::state_dir::PodDir;
 
-/// What is said where something was done.
+/// The answer to a completed request.
 const DONE: &str = "done";
 
-/// The answer; who gets none knows nothing.
+/// Answers a question; without an answer, the daemon takes the result as unknown.
 pub(crate) fn answer(
     settings: &Settings,
     pod: &PodDir,
@@ -38,7 +38,7 @@ pub(crate) fn answer(
     }
 }
 
-/// A word, and on the next line what is known in JSON.
+/// Formats the sandbox's state, and on the next line its details in JSON.
 fn status(settings: &Settings, pod: &PodDir) -> Result<String> {
     let endpoint = pod.endpoint()?;
     let told = controller::of(settings).status(pod, &endpoint);
@@ -77,7 +77,7 @@ fn update(settings: &Settings, pod: &PodDir, request: &str) -> Result<()> {
         .ok_or_else(|| Error::Garbled("the resources of the pod".into()))?;
     let told = controller::of(settings).update(pod, &pod.endpoint()?, &request);
     told.or_else(|error| match error {
-        // Those of before containerd 2 do not know it, and never were told.
+        // Shims of before containerd 2 do not support this call.
         Error::Refused { code, .. } if code == orlop_ttrpc::code::UNIMPLEMENTED => Ok(()),
         error => Err(error),
     })

@@ -1,64 +1,64 @@
-//! The command line, which is runc's, with the shim beside it.
+//! The command line: runc's, plus options for the shim.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use crate::error::{Error, Result};
 
-/// What comes before the command.
+/// The options before the command.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Settings {
     pub(crate) root: PathBuf,
     pub(crate) log: Option<PathBuf>,
     pub(crate) systemd_cgroup: bool,
-    /// The shim's program.
+    /// The path of the shim's program.
     pub(crate) shim: PathBuf,
     /// Its configuration file.
     pub(crate) shim_config: Option<PathBuf>,
-    /// In which type of options it is told that; each shim has its own.
+    /// The type of the options that pass the configuration; each shim has its own.
     pub(crate) config_type: Option<String>,
-    /// Whether it is told what is in the file, and not the path.
+    /// Whether the options contain the file's content instead of its path.
     pub(crate) config_body: bool,
-    /// Whether its guests pull their images by themselves.
+    /// Whether the shim's guests pull images themselves.
     pub(crate) guest_pull: bool,
-    /// Who makes what the containers of a pod share.
+    /// The creator of the sandboxes.
     pub(crate) sandboxer: Sandboxer,
-    /// How the streams of its processes are had.
+    /// How the streams of processes are connected.
     pub(crate) io: Io,
-    /// Instead of a shim: a runtime whose containers need one that is their sandbox.
+    /// Instead of a shim: an OCI runtime whose containers need a sandbox container.
     pub(crate) inner: Option<Inner>,
 }
 
-/// A runtime whose containers need one that is their sandbox.
+/// An OCI runtime whose containers need a sandbox container.
 #[derive(Clone, Debug)]
 pub(crate) struct Inner {
     pub(crate) program: PathBuf,
     pub(crate) args: Vec<OsString>,
 }
 
-/// Who makes what the containers of a pod share.
+/// The creator of the sandboxes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Sandboxer {
-    /// A task that only waits.
+    /// A pause task in the shim.
     #[default]
     Podsandbox,
     /// The shim's Sandbox service.
     Shim,
-    /// A Controller at a socket.
+    /// A Controller service at a socket.
     Proxy { address: PathBuf, name: String },
 }
 
-/// How streams are had, in containerd's words (`io_type`).
+/// How streams are connected, under containerd's names (`io_type`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Io {
-    /// As fifos.
+    /// As FIFOs.
     #[default]
     Fifo,
     /// As streams that the shim serves.
     Streaming,
 }
 
-/// The words of a command: flags, options with their values, and the rest.
+/// The arguments of a command: flags, options with values, and positional arguments.
 #[derive(Debug, Default)]
 pub(crate) struct Words {
     options: Vec<(String, OsString)>,
@@ -66,7 +66,7 @@ pub(crate) struct Words {
     rest: Vec<OsString>,
 }
 
-/// Options that a value follows.
+/// Options that take a value.
 const VALUED: [&str; 14] = [
     "--from",
     "--bundle",
@@ -84,7 +84,7 @@ const VALUED: [&str; 14] = [
     "--work-path",
 ];
 
-/// Splits the command line into settings, command and its words.
+/// Splits the command line into settings, command and arguments.
 pub(crate) fn parse(
     mut words: impl Iterator<Item = OsString>,
 ) -> Result<(Settings, String, Words)> {
@@ -165,7 +165,7 @@ pub(crate) fn parse(
 }
 
 impl Settings {
-    /// The same settings, for another process of this program.
+    /// Formats the settings for another process of this program.
     pub(crate) fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = vec!["--root".into(), self.root.clone().into()];
         match &self.inner {
@@ -221,7 +221,7 @@ impl Words {
         self.flags.iter().any(|word| word == flag)
     }
 
-    /// The word at a place behind the command, options apart.
+    /// Returns the positional argument at an index after the command.
     pub(crate) fn word(&self, at: usize) -> Result<String> {
         let word = self.rest.get(at).and_then(|word| word.to_str());
         let word = word.ok_or_else(|| usage("the container ID is missing"))?;

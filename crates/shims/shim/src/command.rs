@@ -1,4 +1,4 @@
-//! Ending a command with all that it has started, where its processes are the host's.
+//! Killing an exec command with all its descendants, if its processes run on the host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,21 +6,21 @@ use std::fs;
 use orlop_fs::children_of;
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How often what was forked meanwhile is looked for.
+/// How often to look for processes that were forked meanwhile.
 const ROUNDS: usize = 16;
 
-/// A command whose processes can be found: it leads a session.
+/// A command whose processes can be found because it leads a session.
 #[derive(Debug)]
 pub(crate) struct Command {
     pid: u32,
     mounts: std::path::PathBuf,
-    /// The process from which all of the pod descend.
+    /// The ancestor of all the pod's processes.
     top: i32,
 }
 
 impl Command {
-    /// A virtual machine's shim names the machine's process for all that is in it; that is nobody's
-    /// command. One of the host's is the shim's child and sees the container's files.
+    /// Recognises a command on the host: a child of the shim that sees the container's mounts. A VM shim reports the
+    /// VM's process for every process in it; that is not a command.
     pub(crate) fn on_host(pid: u32, container: u32, shim: u32) -> Option<Self> {
         let mounts = mounts_of(pid)?;
         let process = Process::of(pid)?;
@@ -33,7 +33,7 @@ impl Command {
         })
     }
 
-    /// Kills all of its session, until none is left.
+    /// Kills its session until no process is left.
     pub(crate) fn kill(&self) {
         for _ in 0..ROUNDS {
             let members = self.members();
@@ -48,11 +48,11 @@ impl Command {
         }
     }
 
-    /// What is left of its session among all that descends from the keeper, which is the subreaper of all of the pod.
+    /// Lists its session's processes among the descendants of the keeper, which is the pod's subreaper.
     fn members(&self) -> Vec<u32> {
         let (mut seen, mut ahead) = (BTreeSet::new(), children_of(self.top));
         if ahead.is_empty() {
-            // This kernel lists no children.
+            // The kernel does not list children.
             let entries = fs::read_dir("/proc").into_iter().flatten();
             let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
             return pids.filter(|pid| self.has(*pid)).collect();
@@ -72,7 +72,7 @@ impl Command {
     }
 }
 
-/// The topmost process above a shim below the first of all: an orphan of the shim's does not get above it.
+/// Returns the topmost ancestor of a shim below init; the shim's orphans are reparented below it.
 fn keeper_above(shim: u32) -> i32 {
     let mut top = shim;
     while let Some(process) = Process::of(top).filter(|it| it.parent > 1) {
@@ -90,7 +90,7 @@ struct Process {
 impl Process {
     fn of(pid: u32) -> Option<Self> {
         let text = orlop_fs::read_kernel_file(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may contain anything.
+        // The name in parentheses may contain any character.
         let end = text.iter().rposition(|&byte| byte == b')')?;
         let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
         let mut fields = rest.split_ascii_whitespace();
@@ -114,7 +114,7 @@ mod tests {
     fn nothing_but_a_command_of_its_own_is_one() {
         let own = std::process::id();
         let parent = Process::of(own).unwrap().parent;
-        // It leads no session, or is the container's own process, or another's child.
+        // It leads no session, is the container's own process, or is another process's child.
         assert!(Command::on_host(own, own, parent).is_none());
         assert!(Command::on_host(own, parent, own).is_none());
         assert!(Command::on_host(u32::MAX, 1, 1).is_none());

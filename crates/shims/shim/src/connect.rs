@@ -1,5 +1,5 @@
-//! Getting to whoever serves tasks: at a unix socket of this machine, or in a guest by vsock, which some
-//! monitors of machines have behind a unix socket (*hybrid*): there a first line says which port is meant.
+//! Connecting to a task server: at a unix socket, or in a guest by vsock. Some VM monitors expose vsock as a unix
+//! socket (*hybrid*), where the first line selects the port.
 
 use std::io::{self, Read, Write};
 use std::mem::size_of;
@@ -10,15 +10,15 @@ use std::time::Duration;
 
 use crate::endpoint::{Endpoint, Guest};
 
-/// A monitor that does not answer its first line by then does not know what it is.
+/// Timeout of the monitor's answer to the first line.
 const LIMIT: Duration = Duration::from_secs(5);
-/// One whose guest does not listen yet hangs up; so often it is asked again, and so long after.
+/// How often to retry, and the pause: a monitor closes the connection while its guest does not listen yet.
 const TRIES: usize = 10;
 const PAUSE: Duration = Duration::from_millis(200);
-/// "OK" and a port, as monitors answer.
+/// Maximum length of a monitor's answer, "OK" and a port.
 const LONGEST_ANSWER: usize = 64;
 
-/// Connects. What comes back is a stream socket of some family: nothing is asked of it but bytes.
+/// Connects. The returned stream socket may have another address family; it is only used for reading and writing.
 pub(crate) fn connect(endpoint: &Endpoint) -> io::Result<UnixStream> {
     match endpoint.guest {
         None => UnixStream::connect(&endpoint.socket),
@@ -44,7 +44,7 @@ fn hybrid(endpoint: &Endpoint, port: u32) -> io::Result<UnixStream> {
     socket.set_write_timeout(Some(LIMIT))?;
     writeln!(socket, "CONNECT {port}")?;
     let mut answer = Vec::new();
-    // Byte by byte: what comes behind the line is the guest's.
+    // Read by single bytes, because data after the line belongs to the guest.
     while answer.last() != Some(&b'\n') {
         let mut byte = [0];
         socket.read_exact(&mut byte)?;
@@ -65,7 +65,7 @@ fn hybrid(endpoint: &Endpoint, port: u32) -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-/// The kernel gives up by itself after some seconds.
+/// Connects by vsock. The kernel has a timeout of some seconds.
 #[allow(unsafe_code)]
 fn vsock(cid: u32, port: u32) -> io::Result<UnixStream> {
     // SAFETY: no memory is passed.
@@ -73,15 +73,15 @@ fn vsock(cid: u32, port: u32) -> io::Result<UnixStream> {
     if socket < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it was just opened, and nobody else knows of it.
+    // SAFETY: the descriptor was just opened and has no other owner.
     let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    // SAFETY: numbers all of it, for which nothing is a value.
+    // SAFETY: all fields are numbers, for which zero is valid.
     let mut address: libc::sockaddr_vm = unsafe { std::mem::zeroed() };
     address.svm_family = libc::AF_VSOCK as libc::sa_family_t;
     address.svm_cid = cid;
     address.svm_port = port;
     let length = size_of::<libc::sockaddr_vm>() as libc::socklen_t;
-    // SAFETY: the address is as long as is said, and is not kept.
+    // SAFETY: the address has the given length and is not kept.
     let connected = unsafe {
         libc::connect(
             std::os::fd::AsRawFd::as_raw_fd(&socket),
@@ -105,7 +105,7 @@ mod tests {
     use super::connect;
     use crate::endpoint::Endpoint;
 
-    /// A monitor that gives each client an answer, and ends with the last one.
+    /// Starts a monitor that sends each client one of the answers, and ends after the last one.
     fn monitor(path: &Path, answers: &[&str]) -> std::thread::JoinHandle<Vec<String>> {
         let listener = UnixListener::bind(path).unwrap();
         let answers: Vec<String> = answers.iter().map(|&answer| answer.to_owned()).collect();
@@ -153,7 +153,7 @@ mod tests {
         monitor.join().unwrap();
     }
 
-    /// Nobody listens, and where the kernel can't reach itself by vsock nobody could.
+    /// No process listens; without a vsock loopback none could.
     #[test]
     fn a_guest_that_is_not_there_is_not_waited_for() {
         let nowhere = Endpoint::at("ttrpc+vsock://1:4123456", "", 3).unwrap();

@@ -1,4 +1,4 @@
-//! Ends a container, through its shim or without it.
+//! Ends a container, with its shim or without it.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -13,10 +13,10 @@ use crate::state_dir::{PodDir, TaskDir};
 use crate::task::Tasks;
 
 const SIGKILL: u32 = 9;
-/// What is still there so long after SIGKILL sits in a kernel.
+/// How long a task may take to exit after SIGKILL; one that takes longer is stuck in the kernel.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Kills a task and has the shim forget it. One that is not there is gone.
+/// Kills a task and deletes it in the shim. A missing task is a success.
 pub(crate) fn end(
     settings: &Settings,
     pod: &PodDir,
@@ -35,11 +35,11 @@ pub(crate) fn end(
                 return Err(Error::Failed(problem));
             }
             Ok(state) => {
-                // It may end in this moment; then the next look shows it.
+                // The task may exit at this moment; the next check shows it.
                 let killed = tasks.kill(id, "", SIGKILL, true);
                 let is_refused = killed.is_err_and(|error| !error.is_not_found());
                 if is_refused && state.status() == Status::Created {
-                    // runwasi's shims kill nothing that was not started, but they forget it.
+                    // runwasi's shims cannot kill a task that was not started, but they delete it.
                     break;
                 }
                 sleep(Duration::from_millis(5));
@@ -47,16 +47,16 @@ pub(crate) fn end(
         }
     }
     Error::unless_gone(tasks.delete(id, "")).or_else(|_| {
-        // Its runtime may have been killed while it held the container still, and then calls it paused for
-        // ever. The shim's program insists.
+        // If its runtime was killed while it had paused the container, the container would stay paused forever. The
+        // shim's program deletes it nevertheless.
         launch::clean_up(settings, pod, bundle, id)?;
         Error::unless_gone(tasks.delete(id, ""))
     })
 }
 
-/// The shim's program cleans up where the shim can't.
+/// Runs the shim's program to clean up a task that the shim cannot.
 pub(crate) fn without_shim(settings: &Settings, pod: &PodDir, task: &TaskDir) {
-    // It has told its reason in the shim's log, and there is nobody else to ask.
+    // The reason of a failure is in the shim's log, and there is no alternative.
     let _ = launch::clean_up(settings, pod, &task.dir, &task.id);
     if let Sandboxer::Proxy { .. } = settings.sandboxer {
         let _ = task.take_back_mounts();

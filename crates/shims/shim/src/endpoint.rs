@@ -8,29 +8,28 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use serde::{Deserialize, Serialize};
 
-/// `VMADDR_CID_LOCAL`, and the first number that a guest can have: what is between and below is those
-/// who run this machine.
+/// `VMADDR_CID_LOCAL`, and the first CID of guests. The CIDs in between and below belong to the host side.
 const LOCAL: u32 = 1;
 const FIRST_GUEST: u32 = 3;
 
-/// How a shim is reached.
+/// The address of a shim or controller.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Endpoint {
     pub(crate) socket: PathBuf,
     pub(crate) version: u32,
-    /// The shim's own process; 0 until the pod's own task runs in it.
+    /// The pid of the shim; 0 until the pod's own task runs in it.
     #[serde(default)]
     pub(crate) pid: u32,
-    /// Else by ttrpc.
+    /// Whether the protocol is gRPC; otherwise it is ttrpc.
     #[serde(default)]
     pub(crate) grpc: bool,
-    /// Where in a guest; else on this machine.
+    /// The address in a guest; `None` for this machine.
     #[serde(default)]
     pub(crate) guest: Option<Guest>,
 }
 
 impl Endpoint {
-    /// By its address and, where that does not say so, its protocol.
+    /// Parses an address; `protocol` applies if the address does not contain one.
     pub(crate) fn at(address: &str, protocol: &str, version: u32) -> Option<Self> {
         let (scheme, rest) = address.split_once("://")?;
         let (protocol, transport) = scheme.split_once('+').unwrap_or((protocol, scheme));
@@ -49,7 +48,7 @@ impl Endpoint {
         })
     }
 
-    /// As containerd writes it.
+    /// Formats the address as containerd does.
     pub(crate) fn address(&self) -> String {
         let protocol = if self.grpc { "grpc" } else { "ttrpc" };
         let socket = self.socket.display();
@@ -63,7 +62,7 @@ impl Endpoint {
         }
     }
 
-    /// Of a controller, which answers by gRPC.
+    /// Returns the endpoint of a controller, which uses gRPC.
     pub(crate) fn of_controller(socket: &Path) -> Self {
         Self {
             socket: socket.to_owned(),
@@ -74,7 +73,7 @@ impl Endpoint {
         }
     }
 
-    /// For people.
+    /// Describes the address for messages.
     pub(crate) fn place(&self) -> String {
         let socket = self.socket.display();
         match self.guest {
@@ -94,7 +93,7 @@ impl Endpoint {
         }
     }
 
-    /// Removes the socket of a shim that was killed. That of a machine's monitor is not the shim's.
+    /// Removes the socket of a killed shim. A VM monitor's socket does not belong to the shim.
     pub(crate) fn forget(&self) {
         if self.guest.is_none() {
             let _ = std::fs::remove_file(&self.socket);
@@ -105,14 +104,14 @@ impl Endpoint {
         self.pid != 0
     }
 
-    /// Whether nobody listens at its socket, or there is none.
+    /// Whether its socket is missing or has no listener.
     pub(crate) fn is_gone(&self) -> bool {
         let connected = UnixStream::connect(&self.socket);
         let gone = [ErrorKind::NotFound, ErrorKind::ConnectionRefused];
         connected.is_err_and(|error| gone.contains(&error.kind()))
     }
 
-    /// Whether the process of its number lives; one that only waits for its parent does not.
+    /// Whether its process is alive; a zombie is not.
     pub(crate) fn is_alive(&self) -> bool {
         let pid = Pid::from_raw(self.pid as i32);
         let Some(Ok(process)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
@@ -123,17 +122,17 @@ impl Endpoint {
     }
 }
 
-/// Where in a guest.
+/// An address in a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Guest {
-    /// Its number; without, it is reached by the socket of its monitor.
+    /// The guest's CID; `None` if it is reached by its monitor's socket.
     pub(crate) cid: Option<u32>,
     pub(crate) port: u32,
 }
 
-/// The place that an address behind its `://` means: a socket, or a place in a guest, or both.
+/// Parses the part of an address after `://`: a socket, an address in a guest, or both.
 pub(crate) fn place(transport: &str, rest: &str) -> Option<(PathBuf, Option<Guest>)> {
-    // Options of a stream that is there.
+    // The rest has options of an existing stream.
     let rest = rest.split('?').next().unwrap_or_default();
     let absolute = |path: &str| path.starts_with('/').then(|| PathBuf::from(path));
     let (first, port) = match transport {
@@ -177,7 +176,7 @@ mod tests {
             assert_eq!(endpoint.grpc, grpc, "{address}");
         }
         for refused in [
-            // Whoever runs this machine is no guest of it.
+            // The CIDs of the host side are not guests.
             "vsock://0:1",
             "vsock://2:1024",
             "vsock://4294967295:1",

@@ -1,4 +1,4 @@
-//! What can go wrong, in words for the runtime's caller.
+//! Errors, with messages for the caller of the runtime.
 
 use std::io;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) enum Error {
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// Names what was being done to a file.
+    /// Returns a function that adds the operation and the file to an error.
     pub(crate) fn file<'a>(
         doing: &'a str,
         path: &'a Path,
@@ -38,7 +38,7 @@ impl Error {
         }
     }
 
-    /// Names a program that can't be executed, and what to do about it.
+    /// Creates an error for a program that cannot be executed, with a remedy.
     pub(crate) fn program(path: &Path, error: &io::Error) -> Self {
         let remedy = match error.kind() {
             io::ErrorKind::NotFound => "install it, or correct `path`",
@@ -49,7 +49,7 @@ impl Error {
         Self::Failed(format!("cannot execute {path} ({error}); {remedy}"))
     }
 
-    /// The end of what is not there any more is no failure.
+    /// Treats "not found" as the success of a removal.
     pub(crate) fn unless_gone<T>(ended: Result<T>) -> Result<()> {
         match ended {
             Err(error) if !error.is_not_found() => Err(error),
@@ -57,7 +57,7 @@ impl Error {
         }
     }
 
-    /// Whether the shim has no such call at all. Those in Rust say of it that it was not found.
+    /// Whether the shim does not implement the call. Shims in Rust report that as not found.
     pub(crate) fn is_not_there(&self) -> bool {
         match self {
             Self::Refused { code, message, .. } => {
@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// Whether the shim knows no such task or process.
+    /// Whether the shim does not know the task or process.
     pub(crate) fn is_not_found(&self) -> bool {
         match self {
             Self::NoContainer(_) => true,

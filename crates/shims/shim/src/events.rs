@@ -1,5 +1,4 @@
-//! What shims tell by themselves: each event is a call that they make, here, or to the controller that has
-//! started them.
+//! Events of shims. Each event is a call from the shim to this process, or to the controller that started it.
 
 use std::os::unix::net::UnixStream;
 
@@ -13,10 +12,10 @@ use crate::error::Result;
 use crate::rpc::Stream;
 use crate::state_dir::{PodDir, StateDir, TaskDir};
 
-/// A topic of containerd's events.
+/// containerd's topic of out-of-memory events.
 const WANT_OF_MEMORY: &str = "/tasks/oom";
 
-/// Hears all that a shim tells on a connection; most of it is known otherwise.
+/// Receives a shim's events on a connection; only out-of-memory events are used.
 pub(crate) fn hear(state: &StateDir, pod: &PodDir, mut socket: UnixStream) {
     orlop_ttrpc::answer_all(&mut socket, |request| {
         if let Ok(ForwardRequest {
@@ -28,8 +27,8 @@ pub(crate) fn hear(state: &StateDir, pod: &PodDir, mut socket: UnixStream) {
     });
 }
 
-/// Hears what a controller is told by its shims, as long as it tells; those that have no such service know
-/// nothing of want of memory.
+/// Receives the events of a controller's shims until the stream ends. Without an event service, out-of-memory kills
+/// are not detected.
 pub(crate) fn subscribe(state: &StateDir, pod: &PodDir, controller: &Endpoint) -> Result<()> {
     let service = "containerd.services.events.v1.Events";
     let mut told = Stream::open(controller, service, "Subscribe")?;
@@ -48,7 +47,7 @@ fn note(state: &StateDir, pod: &PodDir, envelope: &Envelope) {
     let Some(id) = out_of_memory(envelope) else {
         return;
     };
-    // It may be none of this pod's: whoever tells it stands close to what runs there.
+    // The container may belong to another pod: the sender of the event is close to untrusted code.
     let task = state.task(&id).ok();
     let of_pod = |task: &TaskDir| task.pod(state).is_ok_and(|named| named.id == pod.id);
     if let Some(task) = task.filter(of_pod) {
@@ -56,7 +55,7 @@ fn note(state: &StateDir, pod: &PodDir, envelope: &Envelope) {
     }
 }
 
-/// The container of `/tasks/oom`.
+/// Returns the container of a `/tasks/oom` event.
 fn out_of_memory(envelope: &Envelope) -> Option<String> {
     if envelope.topic != WANT_OF_MEMORY {
         return None;

@@ -1,4 +1,4 @@
-//! `exec`: another process in a container.
+//! `exec`: runs another process in a container.
 
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
@@ -10,7 +10,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     if !state.task(&id)?.exists() {
         return Err(Error::NoContainer(id));
     }
-    // Nobody else has this number now, and its process is in the shim no longer than we.
+    // The pid is unique, and the process is in the shim no longer than this process lives.
     let name = format!("exec-{}", std::process::id());
     let mut proxy: Vec<_> = vec!["proxy".into(), id.into(), "--exec".into(), name.into()];
     proxy.extend(["--process".into(), words.needed("--process")?.into()]);

@@ -1,4 +1,4 @@
-//! Named pipes.
+//! Named pipes (FIFOs).
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::error::{Error, Result};
 
-/// Makes one, unless it is there.
+/// Creates a FIFO unless it exists.
 pub(crate) fn make_fifo(path: &Path) -> Result<()> {
     let made = mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
     match made {

@@ -1,17 +1,16 @@
-//! What a container uses, as the one tells it who runs it. Where processes are none of the host's, no
-//! cgroup there knows.
+//! Container statistics as reported by the runtime. No cgroup of the host covers processes in a guest.
 
 use std::fmt;
 
 use orlop_containerd_api::Any;
 use orlop_containerd_api::cgroups::{v1, v2};
 
-/// How much is used, now and so far.
+/// Current and cumulative resource usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Figures {
     pub(crate) cpu_ns: u64,
     pub(crate) memory: u64,
-    /// Of which this would go first.
+    /// Reclaimable file cache, which is part of the memory.
     pub(crate) inactive_file: u64,
     pub(crate) rss: u64,
     pub(crate) page_faults: u64,
@@ -19,7 +18,7 @@ pub(crate) struct Figures {
     pub(crate) processes: u64,
 }
 
-/// As the daemon reads it: numbers in this order.
+/// Numbers in the order that the daemon parses.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
@@ -39,7 +38,7 @@ impl fmt::Display for Figures {
 }
 
 impl Figures {
-    /// Of the metrics of a cgroup, as shims answer them; of some other type nothing is known.
+    /// Extracts the statistics from a shim's cgroup metrics; `None` if they have another type.
     pub(crate) fn of_metrics(metrics: &Any) -> Option<Self> {
         let first = || metrics.unpack().map(Self::of_v1);
         first().or_else(|| metrics.unpack().map(Self::of_v2))
@@ -73,7 +72,7 @@ impl Figures {
         }
     }
 
-    /// Of what `events --stats` prints, as runc does.
+    /// Extracts the statistics from the output of `events --stats`, in runc's format.
     pub(crate) fn of_event(event: &str) -> Option<Self> {
         let event: serde_json::Value = serde_json::from_str(event).ok()?;
         let number = |path: &str| event.pointer(path).and_then(serde_json::Value::as_u64);

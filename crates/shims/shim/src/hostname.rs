@@ -1,4 +1,4 @@
-//! What a pod is called.
+//! Hostname of a pod.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use crate::error::{Error, Result};
 use crate::spec::Spec;
 
-/// The name of the pod, which its namespace knows, or of the host; a kernel of its own has to be told.
+/// Returns the hostname in the pod's UTS namespace, or the host's; a guest has to be told it.
 pub(crate) fn of(container: &Spec) -> Result<String> {
     let namespace = container.namespace("uts");
     let join = || -> Result<Vec<u8>> {
@@ -24,7 +24,7 @@ pub(crate) fn of(container: &Spec) -> Result<String> {
         let name = Path::new("/proc/sys/kernel/hostname");
         orlop_fs::read_file(name, orlop_fs::SMALL_FILE).map_err(Error::file("reading", name))
     };
-    // Namespaces are entered by threads: this one stays where it is.
+    // A separate thread enters the namespace, so that this one stays in its own.
     let name = std::thread::scope(|scope| scope.spawn(join).join());
     let name =
         name.unwrap_or_else(|_| Err(Error::Failed("cannot read the hostname of the pod".into())))?;

@@ -1,4 +1,4 @@
-//! Starting a shim.
+//! Start of a shim, and cleanup by its program.
 
 use std::io::Write;
 use std::ops::RangeInclusive;
@@ -18,22 +18,22 @@ use crate::namespace::NAMESPACE;
 use crate::shim_log;
 use crate::state_dir::PodDir;
 
-/// A shim that has not answered by then does not work.
+/// Timeout of a shim's start.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A runtime that was killed is gone by then, or sits in a kernel.
+/// How long a killed runtime may take to exit; one that takes longer is stuck in the kernel.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Those of the task API that are spoken here.
+/// The supported versions of the task API.
 const VERSIONS: RangeInclusive<u32> = 2..=3;
 
-/// Its answer is an address.
+/// Maximum size of the response, which is an address.
 const LONGEST_ANSWER: u64 = 64 * 1024;
 
-/// Starts the shim of a pod; it goes on in the background.
+/// Starts the shim of a pod, which continues in the background.
 ///
-/// Shims since containerd 2.3 want their parameters as a message; most of those before do not mind
-/// it, but some take it for their options and fail.
+/// Shims since containerd 2.3 expect their parameters as a message. Most older shims ignore it, but some take it for
+/// their options and fail; they are started again with the older input.
 pub(crate) fn start(settings: &Settings, pod: &PodDir) -> Result<Endpoint> {
     let options = options(settings)?;
     let told = start_with(settings, pod, &parameters(pod, options.clone()));
@@ -54,14 +54,14 @@ pub(crate) fn start(settings: &Settings, pod: &PodDir) -> Result<Endpoint> {
 fn start_with(settings: &Settings, pod: &PodDir, input: &[u8]) -> Result<Endpoint> {
     let mut child = call(settings, pod, &pod.bundle(), "start", &pod.id)?;
     if let Some(mut stdin) = child.stdin.take() {
-        // Those that want nothing do not read.
+        // A shim without use for the input does not read it.
         let _ = stdin.write_all(input);
     }
     let answer = finish(child, settings, pod)?;
     parse(&answer)
 }
 
-/// Ends runtimes below a directory that were called for `id`, and that nobody waits for any more.
+/// Kills the runtimes below a directory that were started for `id` and whose caller is gone.
 pub(crate) fn end_orphans(below: &Path, id: &str) -> Result<()> {
     let ended = orlop_process::orphans::end(below, id, ORPHAN_LIMIT);
     ended.map_err(|source| Error::Io {
@@ -70,44 +70,44 @@ pub(crate) fn end_orphans(below: &Path, id: &str) -> Result<()> {
     })
 }
 
-/// Has the shim's program clean up after a task whose shim is dead, once the runtimes that it had
-/// called are: they could make yet what was cleaned up.
+/// Runs the shim's program to clean up after a task whose shim is dead. The runtimes that the shim started are killed
+/// first, because they could recreate what is cleaned up.
 pub(crate) fn clean_up(settings: &Settings, pod: &PodDir, bundle: &Path, id: &str) -> Result<()> {
     end_orphans(bundle, id)?;
     if let Sandboxer::Proxy { .. } = settings.sandboxer {
-        // There is no program; who made the sandbox ends it with all that is in it.
+        // There is no program; the sandbox's controller ends it with all its tasks.
         return Ok(());
     }
-    // Those in Rust open it for this, too, and wait for a reader.
+    // Shims in Rust open the log here too, and wait for its reader.
     shim_log::keep(pod, bundle)?;
     let child = call(settings, pod, bundle, "delete", id)?;
     finish(child, settings, pod).map(drop)
 }
 
-/// The same for what the pod itself had in a shim that is dead.
+/// Cleans up after the pod's own task in a dead shim.
 pub(crate) fn clean_up_pod(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     let bundle = pod.bundle();
-    // One that has just come up, whose address nobody knows yet, is known by where it tells its events.
+    // A shim that has just started and whose address is not known yet is found by its event socket.
     let _ = end_orphans(pod.sockets(), &pod.id);
     if bundle.join("config.json").exists() {
-        // Why it can't is in the shim's log; there is nobody else to ask.
+        // The reason of a failure is in the shim's log, and there is no alternative.
         let _ = clean_up(settings, pod, &bundle, &pod.id);
     }
-    // A controller's socket is not the pod's own.
+    // A controller's socket does not belong to the pod.
     let proxied = matches!(settings.sandboxer, Sandboxer::Proxy { .. });
     if let Some(shim) = shim.filter(|_| !proxied) {
         shim.forget();
     }
 }
 
-/// runc's shim, and those that call a runtime with its command line.
+/// Options of runc's shim, and of shims that call a runtime with its command line.
 const OF_RUNC: &str = "containerd.runc.v1.Options";
-/// All others.
+/// Options of all other shims.
 const OF_ANY: &str = "runtimeoptions.v1.Options";
-/// More than any shim reads.
+/// Maximum size of a configuration.
 const LARGEST_BODY: u64 = 1 << 20;
 
-/// What a shim is told beside the specification.
+/// Builds a shim's options.
 pub(crate) fn options(settings: &Settings) -> Result<Option<Any>> {
     let name = settings.shim.file_name().unwrap_or_default();
     let usual = if name.to_string_lossy().starts_with("containerd-shim-runc-") {
@@ -128,7 +128,7 @@ pub(crate) fn options(settings: &Settings) -> Result<Option<Any>> {
     let Some(config) = config else {
         return Ok(None);
     };
-    // Some look at the type before the configuration.
+    // Some shims check the type before the configuration.
     let mut options = runtimeoptions::Options {
         type_url: if kind == OF_ANY { "" } else { kind }.into(),
         ..runtimeoptions::Options::default()
@@ -230,7 +230,7 @@ fn finish(mut child: Child, settings: &Settings, pod: &PodDir) -> Result<Vec<u8>
     )))
 }
 
-/// Where a shim says that it is reached.
+/// The address that a shim reports.
 #[derive(Debug, Deserialize)]
 struct Answer {
     version: u32,
@@ -239,15 +239,15 @@ struct Answer {
     protocol: String,
 }
 
-/// The newest shims answer with a `BootstrapResult`, those before in JSON, and the oldest with an
-/// address alone.
+/// Parses a shim's start response: a `BootstrapResult` of the newest shims, JSON of older ones, or a plain address of
+/// the oldest.
 pub(crate) fn parse(answer: &[u8]) -> Result<Endpoint> {
     let garbled = || {
         let text = String::from_utf8_lossy(answer);
         Error::Garbled(format!("the shim's response {:?}", text.trim()))
     };
     let answer = match answer {
-        // Its first field is a number; blanks at its end are part of it.
+        // The message's first field is a number; blanks at its end are part of it.
         [0x08, ..] => message(answer).ok_or_else(garbled)?,
         _ => match answer.trim_ascii() {
             json @ [b'{', ..] => serde_json::from_slice(json).map_err(|_| garbled())?,

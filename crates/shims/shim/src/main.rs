@@ -1,14 +1,12 @@
-//! `orlop-shim`: containerd's shims behind the command line of an OCI
-//! runtime, so that a pod's keeper runs them as it runs runc.
+//! `orlop-shim`: containerd's shims behind the command line of an OCI runtime, so that a pod's keeper runs them as it
+//! runs runc.
 //!
-//! A shim serves the containers of one pod. Beside it stays a *supervisor* ([`supervisor`]), which has
-//! started it. For each process in it there is a *proxy* ([`proxy`]): a child of the keeper with
-//! the process's streams, which passes signals on and ends as the process does; one that is killed
-//! takes the process with it. The words of runc's command line are in [`verb`], a file each; [`exec`] is the same
-//! for all runtimes.
+//! A shim serves the containers of one pod. A *supervisor* ([`supervisor`]) starts the shim and stays beside it. Each
+//! process in the shim has a *proxy* ([`proxy`]): a child of the keeper with the process's streams. The proxy forwards
+//! signals and exits as the process does; if the proxy is killed, the process is killed. The commands of runc's
+//! command line are in [`verb`], one file each; [`exec`] is the same for all runtimes.
 //!
-//! Runtimes with runc's command line whose containers need one as their sandbox stand behind it in the
-//! same way ([`sandboxed`]).
+//! OCI runtimes whose containers need a sandbox container are run in the same way ([`sandboxed`]).
 
 mod announcement;
 mod answers;
@@ -120,7 +118,7 @@ fn run(settings: &Settings, command: &str, words: &Words) -> Result<u8> {
     Ok(0)
 }
 
-/// Tells the caller why, in the form in which runc does.
+/// Reports an error to the caller in runc's format.
 fn explain(settings: &Settings, error: &Error) {
     let Some(path) = &settings.log else {
         eprintln!("orlop-shim: {error}");

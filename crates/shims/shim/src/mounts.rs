@@ -1,4 +1,4 @@
-//! A container's files, given to a shim that lives in another mount namespace than we.
+//! Mounts of a container for a shim in another mount namespace.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -11,7 +11,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::{Error, Result};
 
-/// The mounts of ours in a directory; those below others go with them.
+/// Lists our mounts in a directory; mounts below others are moved with them.
 pub(crate) fn within(dir: &Path) -> Result<Vec<PathBuf>> {
     let table = Path::new("/proc/self/mountinfo");
     let mounted = Mountinfo::own().map_err(Error::file("reading", table))?;
@@ -26,7 +26,7 @@ pub(crate) fn within(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(tops)
 }
 
-/// Puts copies of mounts of ours into the mount namespace of `pid`, in the same places.
+/// Copies our mounts to the same paths in the mount namespace of `pid`.
 pub(crate) fn give(mounts: &[PathBuf], pid: u32) -> Result<()> {
     let Some(theirs) = other_namespace(pid)? else {
         return Ok(());
@@ -50,13 +50,13 @@ pub(crate) fn give(mounts: &[PathBuf], pid: u32) -> Result<()> {
     })
 }
 
-/// Undoes mounts in the mount namespace of `pid`. A shim that is dead has taken them along.
+/// Removes mounts in the mount namespace of `pid`. If the shim is dead, its mounts are gone with it.
 pub(crate) fn take_back(mounts: &[PathBuf], pid: u32) -> Result<()> {
     other_namespace(pid).map_or(Ok(()), |theirs| drop_in(theirs.as_ref(), mounts))
 }
 
-/// The same where who was given them may be dead, and lived in a mount namespace in which others are,
-/// the host's, or our own.
+/// Removes mounts from a receiver that may be dead. Its mount namespace may be shared with other processes, or be the
+/// host's or our own.
 pub(crate) fn take_back_from(
     mounts: &[PathBuf],
     namespace: &Path,
@@ -68,15 +68,15 @@ pub(crate) fn take_back_from(
     let entries = fs::read_dir("/proc").map_err(Error::file("reading", Path::new("/proc")))?;
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     let there = |pid: &u32| namespace_of(*pid).is_ok_and(|theirs| theirs == namespace);
-    // Most often it lives, and none of the node's other processes is looked at.
+    // Usually the receiver is alive, and no other process has to be searched.
     let Some(pid) = shim.into_iter().chain(pids).find(there) else {
-        // It has gone, and has taken them along.
+        // The namespace is gone, and its mounts with it.
         return Ok(());
     };
     drop_in(other_namespace(pid)?.as_ref(), mounts)
 }
 
-/// Undoes mounts in another mount namespace, or among the host's where whoever has them lives where we are.
+/// Removes mounts in another mount namespace, or in the host's if the receiver is in ours.
 fn drop_in(theirs: Option<&Namespace>, mounts: &[PathBuf]) -> Result<()> {
     let undo = || {
         drop_own(mounts);
@@ -85,16 +85,16 @@ fn drop_in(theirs: Option<&Namespace>, mounts: &[PathBuf]) -> Result<()> {
     theirs.map_or_else(undo, |theirs| theirs.visit(undo))
 }
 
-/// The name of the mount namespace of a process.
+/// Returns the identity of a process's mount namespace.
 pub(crate) fn namespace_of(pid: u32) -> Result<PathBuf> {
     let path = PathBuf::from(format!("/proc/{pid}/ns/mnt"));
     fs::read_link(&path).map_err(Error::file("reading", &path))
 }
 
-/// Undoes mounts in our own mount namespace: a copy that was made for us, or the host's.
+/// Removes mounts in our own mount namespace, which is a copy made for us or the host's.
 pub(crate) fn drop_own(mounts: &[PathBuf]) {
     for path in mounts {
-        // One that is not there any more is what is wanted: undone by the shim, or never done.
+        // A missing mount is fine: the shim removed it, or it was never made.
         let _ = unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW);
     }
 }
@@ -113,7 +113,7 @@ struct Namespace {
 }
 
 impl Namespace {
-    /// Does something over there. Must not be called where other threads run.
+    /// Runs work in the other namespace. Must not be called while other threads run.
     fn visit(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         enter(&self.theirs)?;
         let done = work();
@@ -131,7 +131,7 @@ fn enter(namespace: &File) -> Result<()> {
     })
 }
 
-/// `None` if it is ours.
+/// Opens the mount namespace of a process; `None` if it is ours.
 fn other_namespace(pid: u32) -> Result<Option<Namespace>> {
     let open = |path: &Path| File::open(path).map_err(Error::file("opening", path));
     let link = |path: &Path| fs::read_link(path).map_err(Error::file("reading", path));

@@ -1,4 +1,4 @@
 //! The containerd namespace that shims receive.
 
-/// The namespace that the shim is told; it keeps apart what several clients have.
+/// The containerd namespace for shims, which separates clients.
 pub(crate) const NAMESPACE: &str = "orlop";

@@ -1,4 +1,4 @@
-//! The program of a pod's own task: it waits, and is small enough to be written down here.
+//! The program of a pod's own task: it only waits, and is small enough to be assembled here.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ const ELF_HEAD: usize = 64;
 const PROGRAM_HEAD: usize = 56;
 const BASE: u64 = 0x40_0000;
 
-/// `rt_sigaction(SIGCHLD, &IGNORE, NULL, 8)`, then `pause()`, over and over.
+/// The program: `rt_sigaction(SIGCHLD, &IGNORE, NULL, 8)`, then `pause()` in a loop.
 #[cfg(target_arch = "x86_64")]
 const CODE: &[u8] = &[
     0xb8, 13, 0, 0, 0, // mov eax, 13 (rt_sigaction)
@@ -26,7 +26,7 @@ const CODE: &[u8] = &[
 #[cfg(target_arch = "x86_64")]
 const MACHINE: u16 = 62;
 
-/// `rt_sigaction(SIGCHLD, &IGNORE, NULL, 8)`, then `ppoll(NULL, 0, NULL, NULL)`, over and over.
+/// The program: `rt_sigaction(SIGCHLD, &IGNORE, NULL, 8)`, then `ppoll(NULL, 0, NULL, NULL)` in a loop.
 #[cfg(target_arch = "aarch64")]
 const CODE: &[u8] = &[
     0x20, 0x02, 0x80, 0xd2, // mov x0, 17 (SIGCHLD)
@@ -46,11 +46,11 @@ const CODE: &[u8] = &[
 #[cfg(target_arch = "aarch64")]
 const MACHINE: u16 = 183;
 
-/// What the kernel calls `struct sigaction`: SIG_IGN, no flags, no restorer, no mask. Whoever is first in a
-/// PID namespace becomes the parent of the orphans in it; so they leave no zombies.
+/// The kernel's `struct sigaction`: SIG_IGN, no flags, no restorer, no mask. The first process of a PID namespace
+/// becomes the parent of its orphans; this setting avoids zombies.
 const IGNORE: [u64; 4] = [1, 0, 0, 0];
 
-/// Writes the program.
+/// Writes the program to a file.
 pub(crate) fn write(path: &Path) -> Result<()> {
     let failed = || Error::file("writing", path);
     fs::write(path, program()).map_err(failed())?;
@@ -60,7 +60,7 @@ pub(crate) fn write(path: &Path) -> Result<()> {
 fn program() -> Vec<u8> {
     let size = (ELF_HEAD + PROGRAM_HEAD + CODE.len() + size_of_val(&IGNORE)) as u64;
     let entry = BASE + (ELF_HEAD + PROGRAM_HEAD) as u64;
-    // e_ident: 64 bits, the lowest byte first, version 1.
+    // e_ident: 64 bits, little-endian, version 1.
     let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
     // e_type (an executable), e_machine, e_version.
     elf.extend(2_u16.to_le_bytes());

@@ -1,12 +1,12 @@
-//! A process inside a shim that a local process stands for.
+//! A process in a shim that a proxy stands for.
 
 use crate::state_dir::{PodDir, TaskDir};
 
-/// A process to stand for.
+/// The identity of the process.
 pub(crate) struct Process {
     pub(crate) task: TaskDir,
     pub(crate) pod: PodDir,
-    /// The name of a command in the container; empty for the container's own process.
+    /// The id of an exec command; empty for the container's own process.
     pub(crate) exec: String,
     pub(crate) terminal: bool,
 }

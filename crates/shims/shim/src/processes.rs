@@ -1,9 +1,9 @@
-//! Whose processes a container is to see.
+//! PID namespaces of containers.
 //!
-//! The daemon names a PID namespace by a process in it: the first of those that a pod's containers share,
-//! or the one that stands for a container. What stands is a process of this host, so that a runtime which
-//! believed its number would let the container see the host. It is told another, as containerd does: that of
-//! the other container's task, and that of the pod's own one where it is a process of another kernel.
+//! The daemon names a PID namespace by a process in it: the first process of a pod's shared namespace, or the proxy of
+//! a container. A proxy is a host process, so a runtime that used its pid would show the host's processes to the
+//! container. The runtime gets another path, as in containerd: that of the other container's task, or that of the
+//! pod's own task if it runs on another kernel.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -25,34 +25,34 @@ pub(crate) const PID: &str = "pid";
 const SHARED: &str = "shared-processes";
 const STANDS: &str = "stands";
 
-/// Whose they are.
+/// The PID namespace for a container.
 #[derive(Debug)]
 pub(crate) enum Whose {
-    /// Those of all that surrounds the pod.
+    /// The namespace that the pod runs in.
     Surroundings,
-    /// The container's alone.
+    /// The container's own.
     Own,
-    /// Those of all containers of the pod.
+    /// The one that all containers of the pod share.
     Pods,
-    /// Those of another container.
+    /// That of another container.
     Of(TaskDir),
-    /// Those of this namespace, in a pod that an earlier version made and noted nothing of.
+    /// This path, in a pod created by an earlier version that recorded nothing.
     Unnoted(PathBuf),
 }
 
-/// Writes down how the daemon names what the containers of a pod share, if they do.
+/// Records the daemon's path of the PID namespace that the pod's containers share, if they do.
 pub(crate) fn note_shared(pod: &PodDir, container: &Spec) -> Result<()> {
     note(&pod.dir, SHARED, &container.namespace(PID))
 }
 
-/// Writes down how the daemon names the container that this process is about to stand for.
+/// Records the daemon's path of the container that this proxy stands for.
 pub(crate) fn note_stands(task: &TaskDir) -> Result<PathBuf> {
     let told = of_process(std::process::id());
     note(&task.dir, STANDS, &told)?;
     Ok(told)
 }
 
-/// Whose processes the specification of a container asks for.
+/// Determines the PID namespace that a container's specification requests.
 pub(crate) fn whose(state: &StateDir, pod: &PodDir, spec: &Spec) -> Result<Whose> {
     let Some(path) = spec.namespace(PID) else {
         return Ok(if spec.has_namespace(PID) {
@@ -79,12 +79,12 @@ pub(crate) fn whose(state: &StateDir, pod: &PodDir, spec: &Spec) -> Result<Whose
     })
 }
 
-/// The process whose namespace a container joins, held: if it has not ended after the container was made,
-/// its number was its own all the time.
+/// The process whose PID namespace a container joins, held by pidfd. If it still runs after the container's creation,
+/// its pid was not reused.
 #[derive(Debug)]
 pub(crate) struct Joined(Option<(u32, OwnedFd)>);
 
-/// The specification of a container as a shim is to be told it.
+/// Rewrites a container's specification for a shim.
 pub(crate) fn for_shim(
     tasks: &mut Tasks,
     state: &StateDir,
@@ -100,7 +100,7 @@ pub(crate) fn for_shim(
             )));
         }
         Whose::Surroundings | Whose::Own | Whose::Unnoted(_) => return Ok((spec, Joined(None))),
-        // Where containers are on this kernel, they can be in the namespace that the daemon has made.
+        // Containers on the host's kernel can join the daemon's namespace directly.
         Whose::Pods if is_elsewhere(tasks, pod) != Some(true) => return Ok((spec, Joined(None))),
         Whose::Pods => pod.id.clone(),
         Whose::Of(task) => task.id,
@@ -114,7 +114,7 @@ pub(crate) fn for_shim(
     let process = Pid::from_raw(before as i32).filter(|pid| !pid.is_init());
     let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let process = process.ok_or_else(gone)?;
-    // The shim has not reaped it: what we hold is it.
+    // The shim has not reaped the process, so the pidfd refers to it.
     let after = tasks.state(&id, "")?;
     if after.pid != before || matches!(after.status(), Status::Stopped | Status::Unknown) {
         return Err(gone());
@@ -124,7 +124,7 @@ pub(crate) fn for_shim(
 }
 
 impl Joined {
-    /// Once the container has been made.
+    /// Checks after the container's creation that the process still runs.
     pub(crate) fn check(&self) -> Result<()> {
         let Some((pid, process)) = &self.0 else {
             return Ok(());
@@ -139,8 +139,8 @@ impl Joined {
     }
 }
 
-/// Whether the pod's own task is a process of another kernel, and the one of its number here is something
-/// else; there may be no such task.
+/// Whether the pod's own task runs on another kernel, so that its pid means something else here; `None` if there is no
+/// such task.
 fn is_elsewhere(tasks: &mut Tasks, pod: &PodDir) -> Option<bool> {
     let pid = tasks.state(&pod.id, "").ok()?.pid;
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;

@@ -1,5 +1,4 @@
-//! What stands for a process in a shim: it has the process's streams, passes signals on, and ends
-//! as the process does.
+//! The proxy of a process in a shim: it holds the process's streams, forwards signals, and exits as the process does.
 
 use rustix::process::setsid;
 
@@ -23,14 +22,14 @@ use crate::{launch, mounts};
 /// The exit code of a process whose shim is lost.
 const LOST: u32 = 255;
 
-/// Makes the process, says so, and stands for it until it ends.
+/// Creates the process, reports it, and stands for it until it exits.
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<u32> {
     let ready = Ready::of(words)?;
     let standing = ready.tell(stand(settings, state, words))?;
     Ok(standing.until_the_end())
 }
 
-/// A process that exists.
+/// A created process.
 struct Standing {
     process: Process,
     tasks: Tasks,
@@ -57,7 +56,7 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
         exec,
     };
     let endpoint = process.pod.endpoint()?;
-    // The view in which we were started would be kept for as long as we live.
+    // Leave the initial mount namespace, which would otherwise exist as long as this process.
     mounts::join(endpoint.pid)?;
     let signals = All::hold();
     let announcement = Announcement::make(&process.pod, &process.task.id, &process.exec)?;
@@ -79,7 +78,7 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
     pass_signals_on(signals, &process, terminal.as_ref())?;
     let terminal = terminal.map(|mut terminal| terminal.hand_over());
     if terminal.is_none() {
-        // Else the terminal is the reason for one already.
+        // Fails only if the terminal setup has already created a session.
         let _ = setsid();
     }
     terminal.transpose()?;
@@ -92,7 +91,7 @@ fn stand(settings: &Settings, state: &StateDir, words: &Words) -> Result<Standin
     })
 }
 
-/// Has the shim make the container that we are about to stand for.
+/// Makes the shim create the container.
 fn create(
     settings: &Settings,
     state: &StateDir,
@@ -114,12 +113,12 @@ fn create(
     };
     tasks.create(&task.id, &path, Some(rootfs), stdio, options)?;
     joined.check().inspect_err(|_| {
-        // It has seen nothing yet, and will not.
+        // The caller has not seen the container yet and will not.
         let _ = end(settings, pod, tasks, &task.id, &task.dir);
     })
 }
 
-/// Says of a shim that has no commands that no other will do either.
+/// Rewords the error of a shim without exec support: no other command will work either.
 fn without_exec(settings: &Settings, error: Error) -> Error {
     if !error.is_not_there() {
         return error;
@@ -138,7 +137,7 @@ impl Standing {
     }
 }
 
-/// Passes signals on to the process, and changes of its terminal's size.
+/// Forwards signals and terminal size changes to the process.
 fn pass_signals_on(signals: All, process: &Process, terminal: Option<&Terminal>) -> Result<()> {
     let (pod, id) = (process.pod.clone(), process.task.id.clone());
     let exec = process.exec.clone();
@@ -149,7 +148,7 @@ fn pass_signals_on(signals: All, process: &Process, terminal: Option<&Terminal>)
             let Ok(mut tasks) = pod.tasks() else {
                 continue;
             };
-            // What the process does not take is its own affair.
+            // A signal that the process rejects is ignored.
             let _ = match (signal, &terminal) {
                 (libc::SIGCHLD | libc::SIGPIPE, _) => continue,
                 (libc::SIGWINCH, Some(terminal)) => match rustix::termios::tcgetwinsize(terminal) {

@@ -1,19 +1,19 @@
-//! The questions that the daemon sends to the supervisor of a pod.
+//! Questions of the daemon to a pod's supervisor.
 
-/// No identity begins so.
+/// The first character of a question; no id starts with it.
 const MARK: char = '?';
-/// What is said of a sandbox that is there, and of one that is not.
+/// The answers for a running and for a missing sandbox.
 pub(crate) const READY: &str = "ready";
 pub(crate) const DOWN: &str = "down";
 
-/// A question, as its first line tells.
+/// A question, given by its first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Question {
-    /// What a container uses, or the pod.
+    /// Resource usage of a container or the pod.
     Figures,
-    /// How it is with the sandbox.
+    /// The state of the sandbox.
     Status,
-    /// To tell who made it that the pod gets something else now.
+    /// Pass new resources of the pod to its controller.
     Update,
 }
 
@@ -28,7 +28,7 @@ impl Question {
     }
 }
 
-/// Whether the answer is that there is no sandbox any more.
+/// Whether an answer says that the sandbox no longer exists.
 pub(crate) fn tells_the_end(question: Question, answer: &str) -> bool {
     question == Question::Status && answer.starts_with(DOWN)
 }

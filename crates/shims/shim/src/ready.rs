@@ -1,4 +1,4 @@
-//! A process of ours in the background, and whether it has come up.
+//! Background processes of this program, and their readiness report.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -12,18 +12,18 @@ use rustix::pipe::{PipeFlags, pipe_with};
 use crate::arguments::{Settings, Words};
 use crate::error::{Error, Result};
 
-/// What is said by a process that has come up.
+/// The report of a process that is ready.
 const WELL: &[u8] = b"ok\n";
 const LONGEST_PROBLEM: u64 = 16 * 1024;
 
-/// What a process of ours gets as its standard streams.
+/// The standard streams of a background process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Streams {
     Ours,
     None,
 }
 
-/// Starts another process of this program and waits until it says that it is ready.
+/// Starts another process of this program and waits until it reports that it is ready.
 pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -> Result<()> {
     let failed = |source: std::io::Error| Error::Io {
         doing: "starting a background process".into(),
@@ -43,7 +43,7 @@ pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -
             .stdout(Stdio::null())
             .stderr(Stdio::null());
     }
-    // It is not waited for: its parent will be whoever takes over our children.
+    // Not waited for: it is reparented to the subreaper.
     let _background = command.spawn().map_err(failed)?;
     drop(write);
     let said = orlop_fs::read_start(File::from(read), LONGEST_PROBLEM).map_err(failed)?;
@@ -56,7 +56,7 @@ pub(crate) fn spawn(settings: &Settings, words: &[OsString], streams: Streams) -
     }
 }
 
-/// The other end: where a process says how it is.
+/// The writing end of the readiness report.
 #[derive(Debug)]
 pub(crate) struct Ready(File);
 
@@ -65,7 +65,7 @@ impl Ready {
         Ok(Self(inherited(words, "--ready")?.into()))
     }
 
-    /// Who waits goes on, or hears why not; if it has left, it knows why.
+    /// Reports success or the error to the waiting parent. If the parent has exited, no report is needed.
     pub(crate) fn tell<T>(mut self, made: Result<T>) -> Result<T> {
         let _ = match &made {
             Ok(_) => self.0.write_all(WELL),
@@ -75,7 +75,7 @@ impl Ready {
     }
 }
 
-/// The descriptor that our own parent has opened for us, by its number behind an option.
+/// Takes the descriptor that the parent passes by its number in an option.
 #[allow(unsafe_code)]
 pub(crate) fn inherited(words: &Words, option: &str) -> Result<OwnedFd> {
     let number = words.needed(option)?;
@@ -84,7 +84,7 @@ pub(crate) fn inherited(words: &Words, option: &str) -> Result<OwnedFd> {
         .and_then(|number| number.parse::<i32>().ok());
     let number = number.filter(|number| *number > 2);
     let number = number.ok_or_else(|| Error::Usage(format!("{option} needs a file descriptor")))?;
-    // SAFETY: it was opened for this, and nobody else here knows of it.
+    // SAFETY: the descriptor was opened for this and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|errno| Error::Io {
         doing: format!("opening the file descriptor of {option}"),
@@ -93,7 +93,7 @@ pub(crate) fn inherited(words: &Words, option: &str) -> Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Tells the caller that it is we who stand for the process.
+/// Writes our pid to the caller's pid file, because this process stands for the container.
 pub(crate) fn note_own_pid(words: &Words) -> Result<()> {
     let Some(path) = words.option("--pid-file") else {
         return Ok(());

@@ -1,5 +1,4 @@
-//! What a task's files are, as a shim is told: a mount of this machine's, or an image that its guest
-//! pulls by itself.
+//! The root filesystem of a task, as the shim gets it: a mount on this machine, or an image that the guest pulls.
 
 use std::path::Path;
 
@@ -11,14 +10,14 @@ use serde_json::json;
 use crate::error::{Error, Result};
 use crate::spec::Spec;
 
-/// By this type shims of Kata's know that there is nothing to be mounted on this machine, and by this
-/// option what is to be done instead (`KataVirtualVolume`).
+/// The mount type by which Kata's shims know that nothing is mounted on this machine, and the option with the
+/// alternative (`KataVirtualVolume`).
 const IN_GUEST: &str = "fuse.nydus-overlayfs";
 const VOLUME: &str = "io.katacontainers.volume=";
-/// What guests have in them for the pod itself is called so.
+/// The name of the pause image that guests contain for the pod's own task.
 const PAUSE: &str = "pause";
 
-/// A directory of this machine.
+/// Returns a bind mount of a directory of this machine.
 pub(crate) fn bind(source: &Path) -> Mount {
     Mount {
         r#type: "bind".into(),
@@ -28,7 +27,7 @@ pub(crate) fn bind(source: &Path) -> Mount {
     }
 }
 
-/// The image of a container, which its guest pulls.
+/// Returns the mount for an image that the guest pulls.
 pub(crate) fn in_guest(container: &Spec) -> Result<Mount> {
     let name = container.image().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| {
@@ -37,13 +36,13 @@ pub(crate) fn in_guest(container: &Spec) -> Result<Mount> {
     Ok(image(name))
 }
 
-/// The same for a pod's own task.
+/// Returns the mount for the pause image that guests contain for a pod's own task.
 pub(crate) fn of_sandbox() -> Mount {
     image(PAUSE)
 }
 
 fn image(name: &str) -> Mount {
-    // Shims add annotations to the metadata, and fail without.
+    // Shims add annotations to the metadata, and fail without it.
     let volume = json!({
         "volume_type": "image_guest_pull",
         "source": name,

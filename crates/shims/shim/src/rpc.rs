@@ -1,4 +1,4 @@
-//! Calls of whoever serves tasks and sandboxes, by either protocol.
+//! Calls of task and sandbox services, over ttrpc or gRPC.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::grpc;
 
-/// A connection on which calls are made one after the other.
+/// A connection for sequential calls.
 #[derive(Debug)]
 pub(crate) enum Client {
     Ttrpc(orlop_ttrpc::Client),
@@ -28,7 +28,7 @@ impl Client {
         connected.map_err(unreached(endpoint))
     }
 
-    /// Calls a method and waits for its answer: for ever where there is no limit.
+    /// Calls a method and waits for its response; without a limit it waits forever.
     pub(crate) fn call<R: Message + Default>(
         &mut self,
         service: &str,
@@ -45,14 +45,14 @@ impl Client {
     }
 }
 
-/// A call on which both sides say more than once.
+/// A bidirectional streaming call.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Ttrpc(orlop_ttrpc::Stream),
     Grpc(Box<grpc::Stream>),
 }
 
-/// A response is at most 4 MiB long, and takes memory in proportion to that.
+/// Decodes a response. It is at most 4 MiB long, and its memory is proportional to that.
 fn decode<R: Message + Default>(response: &[u8], method: &str) -> Result<R> {
     R::decode(response).map_err(|_| Error::Garbled(format!("the response to {method}")))
 }
@@ -68,7 +68,7 @@ impl Stream {
         Ok(Self::Ttrpc(stream))
     }
 
-    /// Says something.
+    /// Sends a message.
     pub(crate) fn send(&mut self, message: &impl Message) -> Result<()> {
         let message = message.encode_to_vec();
         match self {
@@ -77,7 +77,7 @@ impl Stream {
         }
     }
 
-    /// Says that this was all.
+    /// Ends the sending direction.
     pub(crate) fn close(&mut self) -> Result<()> {
         match self {
             Self::Ttrpc(stream) => Ok(stream.close()?),
@@ -85,7 +85,7 @@ impl Stream {
         }
     }
 
-    /// What is said next over there; nothing where that was all.
+    /// Waits for the next message; `None` at the end of the stream.
     pub(crate) fn receive<M: Message + Default>(
         &mut self,
         limit: Option<Duration>,
@@ -98,7 +98,7 @@ impl Stream {
         message.transpose()
     }
 
-    /// Gives the connection a turn while nothing is said.
+    /// Drives the connection while nothing is sent.
     pub(crate) fn idle(&mut self) {
         if let Self::Grpc(stream) = self {
             stream.idle();

@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 use crate::fifo::make_fifo;
 use crate::state_dir::PodDir;
 
-/// The most that is kept of what a shim says.
+/// Maximum size of a shim's log.
 const LARGEST_LOG: u64 = 1 << 20;
 
-/// What a shim prints goes to a pipe of this name in its working directory.
+/// Copies a shim's output to the log. The shim writes to a FIFO of this name in its working directory.
 pub(crate) fn keep(pod: &PodDir, bundle: &Path) -> Result<()> {
     let fifo = bundle.join("log");
     make_fifo(&fifo)?;
-    // With a writing end of our own it never comes to an end.
+    // Our own writing end keeps the FIFO open.
     let options = File::options().read(true).write(true).open(&fifo);
     let mut from = options.map_err(Error::file("opening", &fifo))?;
     let path = pod.log();
@@ -38,7 +38,7 @@ pub(crate) fn keep(pod: &PodDir, bundle: &Path) -> Result<()> {
     })
 }
 
-/// What the shim wrote into its log at last.
+/// Returns the end of the shim's log.
 pub(crate) fn last_words(pod: &PodDir) -> String {
     let log = orlop_fs::read_tail(pod.log(), 2000).unwrap_or_default();
     String::from_utf8_lossy(&log).trim().to_owned()

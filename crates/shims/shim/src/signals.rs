@@ -1,16 +1,16 @@
-//! Signals, waited for by a thread instead of interrupting all others.
+//! Signals, received by a waiting thread instead of handlers.
 #![allow(unsafe_code)]
 
 use std::mem::MaybeUninit;
 
-/// All signals that can be waited for.
+/// The set of all signals.
 pub(crate) struct All(libc::sigset_t);
 
 impl All {
-    /// Holds all signals back, in this thread and those that it starts from here on.
+    /// Blocks all signals in this thread and in those that it spawns later.
     pub(crate) fn hold() -> Self {
         let mut set = MaybeUninit::uninit();
-        // SAFETY: `sigfillset` fills what it is given, and the mask is read and not kept.
+        // SAFETY: `sigfillset` fills its argument, and the mask is read and not kept.
         let set = unsafe {
             libc::sigfillset(set.as_mut_ptr());
             let set = set.assume_init();
@@ -20,10 +20,10 @@ impl All {
         Self(set)
     }
 
-    /// The next signal.
+    /// Waits for the next signal.
     pub(crate) fn next(&self) -> i32 {
         let mut signal = 0;
-        // SAFETY: both point to what lives here.
+        // SAFETY: both pointers are valid during the call.
         while unsafe { libc::sigwait(&raw const self.0, &raw mut signal) } != 0 {}
         signal
     }

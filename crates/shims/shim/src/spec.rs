@@ -1,4 +1,4 @@
-//! What a container's OCI specification says, and what a shim is given instead.
+//! The OCI specification of a container, and its changes for a shim.
 
 use std::fs::File;
 use std::io::Write;
@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
 
-/// A specification is small, whatever its author thinks.
+/// Maximum size of a specification.
 const LARGEST: u64 = 4 << 20;
 
 const SANDBOX_ID: &str = "io.kubernetes.cri.sandbox-id";
 const CONTAINER_TYPE: &str = "io.kubernetes.cri.container-type";
 const IMAGE_NAME: &str = "io.kubernetes.cri.image-name";
-/// Annotations that are about the container and not about its pod.
+/// Annotations about the container, not about its pod.
 const OF_CONTAINER: [&str; 2] = ["io.kubernetes.cri.container-name", IMAGE_NAME];
 
 /// A `config.json`.
@@ -37,7 +37,7 @@ impl Spec {
 
     pub(crate) fn write(&self, bundle: &Path) -> Result<()> {
         let path = bundle.join("config.json");
-        // Its environment may hold secrets.
+        // The environment may contain secrets.
         let file = File::options()
             .create(true)
             .truncate(true)
@@ -48,12 +48,12 @@ impl Spec {
             .map_err(Error::file("writing", &path))
     }
 
-    /// The pod that the container belongs to, if it says so.
+    /// Returns the pod that the container belongs to, if it is specified.
     pub(crate) fn pod(&self) -> Option<&str> {
         self.0["annotations"][SANDBOX_ID].as_str()
     }
 
-    /// Whether it is the pod's own, and not a container's in it.
+    /// Whether it is the pod's own task and not one of its containers.
     pub(crate) fn is_sandbox(&self) -> bool {
         self.0["annotations"][CONTAINER_TYPE] == "sandbox"
     }
@@ -62,25 +62,25 @@ impl Spec {
         self.0["process"]["terminal"].as_bool().unwrap_or_default()
     }
 
-    /// Where the container's files are.
+    /// Returns the path of the container's root filesystem.
     pub(crate) fn root(&self, bundle: &Path) -> PathBuf {
         bundle.join(self.0["root"]["path"].as_str().unwrap_or("rootfs"))
     }
 
-    /// The same container, with its files where the shim mounts them.
+    /// Sets the root filesystem to where the shim mounts it.
     pub(crate) fn with_own_root(mut self) -> Self {
         self.0["root"]["path"] = "rootfs".into();
         self
     }
 
-    /// The same container as one of the pod `pod`.
+    /// Sets the pod of the container to `pod`.
     pub(crate) fn in_pod(mut self, pod: &str) -> Self {
         self.0["annotations"][CONTAINER_TYPE] = "container".into();
         self.0["annotations"][SANDBOX_ID] = pod.into();
         self
     }
 
-    /// What its image is called.
+    /// Returns the name of its image.
     pub(crate) fn image(&self) -> Option<&str> {
         self.0["annotations"][IMAGE_NAME].as_str()
     }
@@ -91,7 +91,7 @@ impl Spec {
             .collect()
     }
 
-    /// The path of the namespace of this kind that it joins.
+    /// Returns the path of the namespace of this kind that it joins.
     pub(crate) fn namespace(&self, kind: &str) -> Option<PathBuf> {
         let namespaces = self.0["linux"]["namespaces"].as_array()?;
         let mut same = namespaces
@@ -103,14 +103,14 @@ impl Spec {
         path.map(PathBuf::from)
     }
 
-    /// Whether it is in a namespace of this kind that is not that of its surroundings.
+    /// Whether it has a namespace of this kind, its own or a joined one.
     pub(crate) fn has_namespace(&self, kind: &str) -> bool {
         let namespaces = self.0["linux"]["namespaces"].as_array();
         let mut namespaces = namespaces.into_iter().flatten();
         namespaces.any(|namespace| namespace["type"] == kind)
     }
 
-    /// The same container in the namespace that this path names, or in that of its surroundings.
+    /// Sets the namespace of this kind to this path, or to the surrounding one.
     pub(crate) fn with_namespace(mut self, kind: &str, path: Option<&Path>) -> Self {
         let namespaces = self.0.pointer_mut("/linux/namespaces");
         if let Some(namespaces) = namespaces.and_then(Value::as_array_mut) {
@@ -120,7 +120,7 @@ impl Spec {
         self
     }
 
-    /// Its process, to be changed.
+    /// Returns its process for changes.
     pub(crate) fn process(&mut self) -> Option<&mut Value> {
         self.0.get_mut("process")
     }
@@ -130,7 +130,7 @@ impl Spec {
         self
     }
 
-    /// The pod's own task with the limits that the pod as a whole has.
+    /// Sets the limits of the whole pod on the pod's own task.
     pub(crate) fn with_limits_of_pod(mut self) -> Self {
         let told = |name: &str| {
             let value = self.0["annotations"][format!("io.kubernetes.cri.{name}")].as_str();
@@ -156,7 +156,7 @@ impl Spec {
         self
     }
 
-    /// The pod's own task, which holds a virtual machine or whatever else its containers share.
+    /// Derives the specification of the pod's own task, which holds a virtual machine or another sandbox.
     pub(crate) fn of_pod(&self, pod: &str) -> Self {
         let linux = &self.0["linux"];
         let shared = |kind: &str| {
@@ -200,13 +200,13 @@ impl Spec {
     }
 }
 
-/// The cgroup `pod` beside that of a container, in the form of either driver.
+/// Returns the cgroup `pod` next to that of a container, in the format of either driver.
 fn beside(path: &str, pod: &str) -> String {
     let at = path.rfind([':', '/']).map_or(0, |at| at + 1);
     format!("{}{pod}", &path[..at])
 }
 
-/// Reads a file that somebody else wrote.
+/// Reads a file of another program, with a size limit.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     orlop_fs::read_file(path, LARGEST).map_err(Error::file("reading", path))
 }

@@ -1,4 +1,4 @@
-//! Where things are kept: below the runtime's `--root`.
+//! Directory of the state, below the runtime's `--root`.
 
 use std::fs::{self, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -14,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::mounts;
 use crate::task::Tasks;
 
-/// Paths of sockets have 107 bytes at most: so much of a pod's identity names it well enough.
+/// Maximum length of a pod's id in socket paths, which are limited to 107 bytes.
 const SHORT: usize = 24;
 
-/// Who ends a pod waits so long for others that do.
+/// How long the end of a pod waits for the lock.
 const LOCK_LIMIT: Duration = Duration::from_secs(30);
 
 /// The directory of a runtime.
@@ -38,8 +38,8 @@ impl StateDir {
         })
     }
 
-    /// The pod of a container that names none: it has one of its own. Some runtimes take the beginning
-    /// of an identity for all of it, so that neither may begin with the other.
+    /// Returns the pod of a container that names none and has one of its own. Some runtimes accept a prefix of an id,
+    /// so neither id may be a prefix of the other.
     pub(crate) fn pod_of_one(&self, task: &TaskDir) -> Result<PodDir> {
         self.pod(&format!("p.{}", task.id))
     }
@@ -51,12 +51,12 @@ impl StateDir {
         })
     }
 
-    /// The shim of a container.
+    /// Connects to the shim of a container.
     pub(crate) fn shim_of(&self, id: &str) -> Result<Tasks> {
         self.task(id)?.tasks(self)
     }
 
-    /// A pod's containers that nobody has deleted.
+    /// Returns a pod's containers that are not deleted.
     pub(crate) fn tasks_of(&self, pod: &str) -> Vec<TaskDir> {
         let entries = fs::read_dir(self.0.join("tasks"));
         let entries = entries.into_iter().flatten().filter_map(Result::ok);
@@ -67,7 +67,7 @@ impl StateDir {
     }
 }
 
-/// What is kept for a pod: the place of its shim.
+/// The directory of a pod and its shim.
 #[derive(Clone, Debug)]
 pub(crate) struct PodDir {
     pub(crate) id: String,
@@ -83,7 +83,7 @@ impl PodDir {
         Ok(())
     }
 
-    /// The bundle of the pod's own task. runc's shim cleans up only in one of the task's name.
+    /// Returns the bundle of the pod's own task. runc's shim only cleans up in a bundle of the task's name.
     pub(crate) fn bundle(&self) -> PathBuf {
         self.dir.join(&self.id)
     }
@@ -92,12 +92,12 @@ impl PodDir {
         &self.sockets
     }
 
-    /// Where the shim tells its events.
+    /// Returns the socket for the shim's events.
     pub(crate) fn events(&self) -> PathBuf {
         self.sockets.join("events")
     }
 
-    /// Where those say who they are that stand for a process.
+    /// Returns the socket where proxies announce themselves.
     pub(crate) fn supervisor(&self) -> PathBuf {
         self.sockets.join("guard")
     }
@@ -106,8 +106,7 @@ impl PodDir {
         self.dir.join("shim.log")
     }
 
-    /// Notes that the sandbox was made for itself, and not with the first container: then there is no
-    /// second one.
+    /// Records that the sandbox was created explicitly, not with the first container. Such a sandbox is not recreated.
     pub(crate) fn note_made(&self) -> Result<()> {
         let path = self.dir.join("made");
         File::create(&path)
@@ -123,15 +122,14 @@ impl PodDir {
         Error::Failed(format!("the sandbox of pod {} has exited", self.id))
     }
 
-    /// Held while a shim is looked for or started, by who does that and by who is to watch over it.
+    /// Takes the lock for finding or starting a shim; the starter and the supervisor hold it.
     pub(crate) fn lock(&self) -> Result<File> {
         let (path, file) = self.lock_file()?;
         file.lock().map_err(Error::file("locking", &path))?;
         Ok(file)
     }
 
-    /// The same for who ends it. If one is being started, that comes to nothing: whoever wanted it may be
-    /// dead.
+    /// Takes the lock for the end of the pod. A start in progress is cancelled: its caller may be dead.
     pub(crate) fn lock_to_end(&self) -> Result<File> {
         let (path, file) = self.lock_file()?;
         let deadline = Instant::now() + LOCK_LIMIT;
@@ -153,13 +151,13 @@ impl PodDir {
         Ok((path, file))
     }
 
-    /// Ends who watches over it, or is about to: its command line tells.
+    /// Kills its running or starting supervisor, found by the command line.
     fn end_watchers(&self) {
         let meant = [&b"supervise"[..], b"--pod", self.id.as_bytes()];
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let name = entry.file_name();
             let pid = name.to_str().and_then(|name| name.parse().ok());
-            // Taken hold of before it is looked at: its number may be another's afterwards.
+            // Open the pidfd before the check, because the pid may be reused afterwards.
             let process = pid.and_then(Pid::from_raw);
             let process = process.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
             let line = orlop_fs::read_file(entry.path().join("cmdline"), orlop_fs::SMALL_FILE);
@@ -203,7 +201,7 @@ impl PodDir {
     }
 }
 
-/// What is kept for a container.
+/// The directory of a container.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskDir {
     pub(crate) id: String,
@@ -226,15 +224,15 @@ impl TaskDir {
         Ok(())
     }
 
-    /// The process of the shim that has made it, which may be dead and have a successor.
+    /// Returns the pid of the shim that created it; that shim may be dead and replaced.
     pub(crate) fn shim(&self) -> Option<u32> {
         let text = orlop_fs::read_text(self.dir.join("shim"), orlop_fs::SMALL_FILE).ok()?;
         text.parse().ok()
     }
 
-    /// Leaves a word for the daemon, which looks for it when the container has ended.
+    /// Leaves a marker for the daemon, which checks it when the container has ended.
     pub(crate) fn note_out_of_memory(&self) {
-        // One that can't be left is a reason that stays untold.
+        // Without the marker, the reason is not reported.
         let _ = File::create(self.dir.join("oom"));
     }
 
@@ -252,14 +250,14 @@ impl TaskDir {
         self.pod(state)?.tasks()
     }
 
-    /// Mounts that were given to the shim for this container.
+    /// Returns the mounts that were copied to the shim for this container.
     pub(crate) fn mounts(&self) -> Vec<PathBuf> {
         let text =
             orlop_fs::read_text(self.dir.join("mounts"), orlop_fs::SMALL_FILE).unwrap_or_default();
         text.lines().map(PathBuf::from).collect()
     }
 
-    /// Undoes the mounts that were given for it, whether or not lives who was given them.
+    /// Removes the mounts copied for it, whether or not the receiver is alive.
     pub(crate) fn take_back_mounts(&self) -> Result<()> {
         let namespace = orlop_fs::read_text(self.dir.join("namespace"), orlop_fs::SMALL_FILE);
         let namespace = namespace.unwrap_or_default();
@@ -273,14 +271,14 @@ impl TaskDir {
     }
 
     pub(crate) fn erase(&self) -> Result<()> {
-        // runwasi's shims leave the container's files mounted.
+        // runwasi's shims leave the root filesystem mounted.
         mounts::drop_own(&[self.dir.join("rootfs")]);
         orlop_fs::remove_tree(&self.dir).map_err(Error::file("removing", &self.dir))
     }
 }
 
-/// Makes a directory that the root of a user namespace can walk through to the files of its
-/// container, and in which nobody else can look around.
+/// Creates a directory that the root user of a user namespace can traverse to its container's files, and that other
+/// users cannot list.
 pub(crate) fn private(dir: &Path) -> Result<()> {
     fs::DirBuilder::new()
         .recursive(true)
@@ -289,7 +287,7 @@ pub(crate) fn private(dir: &Path) -> Result<()> {
         .map_err(Error::file("creating", dir))
 }
 
-/// An identity names a directory, and goes to the shim as it is.
+/// Validates an id, which becomes a directory name and is passed to the shim unchanged.
 fn checked(id: &str) -> Result<&str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let fits = !id.is_empty() && id.len() <= 200 && !id.starts_with('.') && id.bytes().all(plain);

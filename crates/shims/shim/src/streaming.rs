@@ -1,5 +1,5 @@
-//! A stream that a shim serves itself (`containerd.services.streaming.v1`), in the form of containerd's
-//! transfers: data one way, and the other way how much more may come.
+//! Streams served by a shim (`containerd.services.streaming.v1`), in the format of containerd's transfers: data in one
+//! direction, window updates in the other.
 
 use std::fs::File;
 use std::io::Read;
@@ -16,27 +16,27 @@ use crate::rpc;
 
 const SERVICE: &str = "containerd.services.streaming.v1.Streaming";
 
-/// One that serves streams has this one by then.
+/// Timeout of opening a stream.
 const LIMIT: Duration = Duration::from_secs(10);
-/// As much may be under way, as between containerd and its shims.
+/// Maximum number of unacknowledged bytes, as between containerd and its shims.
 const WINDOW: usize = 64 << 10;
 const MOST_READ: usize = 32 << 10;
-/// Whoever says nothing for so long looks after the connection.
+/// How often an idle sender drives the connection.
 const IDLE: Timespec = Timespec {
     tv_sec: 5,
     tv_nsec: 0,
 };
 
-/// A stream that is there, and that nothing was said on yet.
+/// An opened stream without data yet.
 pub(crate) struct Stream(rpc::Stream);
 
 impl Stream {
-    /// Opens one of this name, which the shim is told afterwards.
+    /// Opens a stream of this name; the shim later gets the name in a task call.
     pub(crate) fn open(endpoint: &Endpoint, id: &str) -> Result<Self> {
         let opened = || {
             let mut stream = rpc::Stream::open(endpoint, SERVICE, "Stream")?;
             stream.send(&Any::pack(&StreamInit { id: id.into() }))?;
-            // It says something itself once it has taken note.
+            // The shim acknowledges the stream with a message.
             match stream.receive::<Any>(Some(LIMIT))? {
                 Some(_) => Ok(Self(stream)),
                 None => Err(Error::Garbled("an empty response".into())),
@@ -50,7 +50,7 @@ impl Stream {
         })
     }
 
-    /// Gives on all that comes, until it ends or nobody wants more.
+    /// Passes all received data to `to` until the stream ends or `to` returns `false`.
     pub(crate) fn give(mut self, mut to: impl FnMut(&[u8]) -> bool) {
         let mut room = 0;
         loop {
@@ -58,7 +58,7 @@ impl Stream {
                 let update = WindowUpdate {
                     update: WINDOW as i32,
                 };
-                // One that has said all does not hear it; what it has said comes nevertheless.
+                // A shim that has sent everything may not receive it; its data arrives nevertheless.
                 let _ = self.0.send(&Any::pack(&update));
                 room += WINDOW;
             }
@@ -75,7 +75,7 @@ impl Stream {
         }
     }
 
-    /// Takes all that is read, as far as there is room for it over there.
+    /// Sends everything read from `from`, within the shim's window.
     pub(crate) fn take(mut self, mut from: File) {
         let mut room = 0_usize;
         let mut bytes = vec![0; MOST_READ];
@@ -107,7 +107,7 @@ impl Stream {
         if self.0.close().is_err() {
             return;
         }
-        // A connection that is closed takes along what they have not read yet over there.
+        // Closing the connection would lose data that the shim has not read yet.
         let end = Instant::now() + LIMIT;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
             if !matches!(self.0.receive::<Any>(Some(left)), Ok(Some(_))) {
@@ -116,7 +116,7 @@ impl Stream {
         }
     }
 
-    /// Waits until there is something to read, and has the connection served meanwhile.
+    /// Waits for input and drives the connection meanwhile.
     fn await_input(&mut self, from: &File) -> bool {
         loop {
             let mut fds = [PollFd::new(from, PollFlags::IN)];

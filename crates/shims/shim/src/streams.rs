@@ -1,5 +1,4 @@
-//! The streams of a process, copied between what we were given and what its shim has: fifos, or streams
-//! that the shim serves itself.
+//! Copying of a process's streams between our own and the shim's, which are FIFOs or streams that the shim serves.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -20,30 +19,30 @@ use crate::streaming::Stream;
 use crate::task::Stdio;
 use crate::terminal::Terminal;
 
-/// After a process's end its output is waited for as long as some comes, with pauses up to this.
+/// After a process's exit, its output is read until a pause of this length.
 const PAUSE: Duration = Duration::from_millis(200);
-/// A descendant that goes on writing holds nobody up for longer.
+/// Time limit for that, if a descendant keeps writing.
 const LONGEST_DRAIN: Duration = Duration::from_secs(5);
 
-/// The copying.
+/// The copying of a process's streams.
 pub(crate) struct Streams {
-    /// Writing ends of our own, so that a shim that opens its own late meets no end before.
+    /// Our own writing ends, so that there is no end of file before the shim opens its ends.
     held: Vec<File>,
     copied: Arc<AtomicU64>,
     outputs: Arc<AtomicUsize>,
 }
 
-/// Where the shim's ends of them are.
+/// The kind of the shim's ends.
 enum Ends<'a> {
     Fifos(PathBuf),
     Streams {
         at: &'a Endpoint,
-        /// What the names of all of them begin with.
+        /// The common prefix of their names.
         of: String,
     },
 }
 
-/// One of the shim's ends, for output: what is read there is ours.
+/// The shim's end of an output, which we read.
 enum Output {
     Fifo(File),
     Stream(Stream),
@@ -116,7 +115,7 @@ impl Streams {
     fn input(ends: &Ends<'_>, process: &Process, from: OwnedFd) -> Result<String> {
         const NAME: &str = "stdin";
         let to = match ends {
-            // With a reading end of our own it can be opened before the shim has.
+            // With our own reading end, the FIFO can be opened before the shim opens it.
             Ends::Fifos(_) => Input::Fifo(open(&ends.make_fifo(NAME)?, true)?),
             Ends::Streams { at, .. } => Input::Stream(Stream::open(at, &ends.id(NAME))?),
         };
@@ -134,7 +133,7 @@ impl Streams {
         Ok(ends.address(NAME))
     }
 
-    /// Waits for the last output of a process that has ended.
+    /// Waits for the remaining output of a process that has exited.
     pub(crate) fn drain(&mut self) {
         self.held.clear();
         let end = Instant::now() + LONGEST_DRAIN;
@@ -160,7 +159,7 @@ impl<'a> Ends<'a> {
             dir = dir.join(exec);
             of = format!("{of}-{exec}");
         }
-        // Whoever watches over the pod removes it with the command that has ended.
+        // The supervisor removes the directory with the finished command.
         crate::state_dir::private(&dir)?;
         Ok(match io {
             Io::Fifo => Self::Fifos(dir),
@@ -168,7 +167,7 @@ impl<'a> Ends<'a> {
         })
     }
 
-    /// How the shim is told of one of them.
+    /// Returns the address of a stream for the shim.
     fn address(&self, name: &str) -> String {
         match self {
             Self::Fifos(dir) => dir.join(name).to_string_lossy().into_owned(),
@@ -210,14 +209,14 @@ fn copy(mut from: File, to: &File, copied: &AtomicU64) {
     }
 }
 
-/// False once nobody reads any more.
+/// Writes bytes; `false` if there is no reader any more.
 fn write(mut to: &File, bytes: &[u8], copied: &AtomicU64) -> bool {
     let written = to.write_all(bytes);
     copied.fetch_add(bytes.len() as u64, Ordering::Release);
     written.is_ok()
 }
 
-/// Whether somebody may write to a standard input: not if it is /dev/null.
+/// Whether a standard input should be read: not if it is /dev/null.
 fn is_read(stdin: &OwnedFd) -> bool {
     let null = rustix::fs::stat("/dev/null").map(|null| null.st_rdev);
     match (rustix::fs::fstat(stdin), null) {
@@ -233,7 +232,7 @@ fn duplicate(fd: impl AsFd) -> Result<OwnedFd> {
     })
 }
 
-/// Lets go of our standard streams: they would keep their readers waiting after the process's end.
+/// Closes our standard streams, which would keep their readers waiting after the process's exit.
 pub(crate) fn no_streams() -> Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null");
     let null = null.map_err(Error::file("opening", Path::new("/dev/null")))?;

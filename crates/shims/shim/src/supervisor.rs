@@ -1,5 +1,5 @@
-//! What stays beside a pod's shim: it starts the shim, hears its events and log, and ends the
-//! processes in it whose stand-ins are killed.
+//! The supervisor of a pod's shim: it starts the shim, receives its events and log, and kills processes whose proxies
+//! were killed.
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -23,11 +23,11 @@ use crate::task::Tasks;
 use crate::watching::{AFTER, ensure_one, make_once_cleared, outlive, serve};
 use crate::{answers, events, hostname, launch, pause, shim_log};
 
-/// No request is larger.
+/// Maximum size of a pod configuration; no request is larger.
 const LARGEST_CONFIG: u64 = 16 << 20;
 const SIGKILL: u32 = 9;
 
-/// The shim of a pod: the one that runs, or a new one.
+/// Returns the shim of a pod, or starts it.
 pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result<Endpoint> {
     let is_there = |shim: &Endpoint| shim.has_come_up() && Tasks::connect(shim).is_ok();
     ensure_one(settings, pod, bundle, is_there, |before| {
@@ -36,7 +36,7 @@ pub(crate) fn ensure(settings: &Settings, pod: &PodDir, bundle: &Path) -> Result
     })
 }
 
-/// The shim of a pod as a container of its own.
+/// Starts the shim of a pod as a container of its own.
 pub(crate) fn make(settings: &Settings, pod: &PodDir, words: &Words, bundle: &Path) -> Result<()> {
     make_once_cleared(settings, pod, words, bundle, || {
         clear_away(settings, pod, pod.endpoint().ok().as_ref());
@@ -44,12 +44,12 @@ pub(crate) fn make(settings: &Settings, pod: &PodDir, words: &Words, bundle: &Pa
     })
 }
 
-/// Lives as long as the shim.
+/// Runs the supervisor until the shim exits.
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
     let ready = Ready::of(words)?;
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     let lock = inherited(words, "--lock")?;
-    // Whoever starts us may be killed with all its group.
+    // The caller may be killed with its process group.
     let _ = setsid();
     let begun = begin(settings, state, &pod, &words.needed("--from")?);
     let endpoint = ready.tell(begun.and_then(|endpoint| {
@@ -59,10 +59,10 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     drop(lock);
     let waited = controller::of(settings).wait(&pod, &endpoint);
     if matches!(waited, Err(Error::Refused { .. })) {
-        // It does not tell; its own end is one of what it has made, too.
+        // The shim does not report its end; its exit also ends its sandbox.
         outlive(endpoint.pid);
     } else {
-        // Those that stand for processes in it see it themselves.
+        // The proxies see the end of the shim themselves.
         thread::sleep(AFTER);
     }
     Ok(())
@@ -82,7 +82,7 @@ fn begin(
     note_shared(pod, &asked_for)?;
     let mut spec = asked_for.of_pod(&pod.id);
     if spec.namespace("uts").is_some() {
-        // Namespaces do not reach into a machine: it has to be told.
+        // The host's UTS namespace has no effect in a virtual machine: pass the hostname.
         spec = spec.with_hostname(hostname::of(&asked_for)?);
     }
     spec.write(&bundle)?;
@@ -97,7 +97,7 @@ fn begin(
     shim_log::keep(pod, &bundle)?;
     let controller = controller::of(settings);
     let endpoint = controller.bootstrap(pod)?;
-    // Whoever comes after us, should we die, finds it by this.
+    // If we die, a successor finds the shim by this record.
     pod.note_endpoint(&endpoint)?;
     let explained = |error: Error| match shim_log::last_words(pod) {
         words if words.is_empty() => error,
@@ -131,21 +131,21 @@ fn begin(
         let (state, pod) = (state.clone(), pod.clone());
         let controller = Endpoint::of_controller(address);
         background(move || {
-            // What is not told stays unknown.
+            // Without events, out-of-memory kills stay unknown.
             let _ = events::subscribe(&state, &pod, &controller);
         })?;
     }
     Ok(endpoint)
 }
 
-/// Images here are those of this machine's platform; a sandbox whose programs are others' runs none of them.
+/// Checks the sandbox's platform: images here are for this machine's platform, and another platform cannot run them.
 fn has_our_platform(controller: &dyn Controller, pod: &PodDir, endpoint: &Endpoint) -> Result<()> {
     let ours = controller::our_platform();
-    // Many do not say it.
+    // Many controllers do not report it.
     let Ok(Some(theirs)) = controller.platform(pod, endpoint) else {
         return Ok(());
     };
-    // An image for such a machine names itself.
+    // An image for WebAssembly declares itself.
     if theirs == ours || theirs.starts_with("wasi") || theirs.ends_with("/wasm") {
         return Ok(());
     }
@@ -155,35 +155,34 @@ fn has_our_platform(controller: &dyn Controller, pod: &PodDir, endpoint: &Endpoi
     )))
 }
 
-/// Ends a shim that has not come up, or is dead, with what it has made by then: that would be in
-/// the way of the next try.
+/// Cleans up a shim that is dead or did not start, because its remains would block the next start.
 fn clear_away(settings: &Settings, pod: &PodDir, shim: Option<&Endpoint>) {
     if let Some(shim) = shim.filter(|shim| Tasks::connect(shim).is_ok()) {
         let controller = controller::of(settings);
-        // What it can't do itself its program does without it.
+        // If this fails, the shim's program cleans up below.
         let _ = controller.stop(pod, shim);
         controller.shutdown(pod, shim);
     }
     launch::clean_up_pod(settings, pod, shim);
-    // Its runtime may have died in the middle, and would not make a second time what it has left.
+    // Its runtime may have died during creation, and would refuse to create over its remains.
     let _ = orlop_fs::remove_tree(&pod.bundle());
 }
 
-/// Listens to one who stands for a process, and has the shim forget a command that has ended. Who
-/// leaves without a word was killed, and so is what it stood for.
+/// Waits on a proxy's connection, and deletes a finished command in the shim. A proxy that leaves without a report was
+/// killed, so its process is killed, too.
 fn watch(settings: &Settings, state: &StateDir, pod: &PodDir, socket: UnixStream) {
     let answer = |question, of: &str| answers::answer(settings, pod, question, of);
     let Some(Watched { id, exec, ended }) = watched(socket, answer) else {
         return;
     };
     if let (false, Ok(task)) = (exec.is_empty(), state.task(&id)) {
-        // The shim has its fifos open.
+        // The shim has its FIFOs open.
         let _ = orlop_fs::remove_tree(&task.dir.join(&exec));
     }
-    // What the shim can't do now it could not do later.
+    // If the shim fails now, it would also fail later.
     let _ = match (ended, exec.is_empty()) {
         (true, true) => return,
-        // Some wait for the descendants that keep its output open.
+        // Some shims wait here for descendants that keep the output open.
         (true, false) => pod.tasks().and_then(|mut tasks| tasks.delete(&id, &exec)),
         (false, _) => end(pod, &id, &exec),
     };
@@ -197,7 +196,7 @@ fn end(pod: &PodDir, id: &str, exec: &str) -> Result<()> {
     }
     let (command, container) = (tasks.state(id, exec)?.pid, tasks.state(id, "")?.pid);
     let command = Command::on_host(command, container, shim.pid);
-    // One that has ended is to be forgotten all the same.
+    // A process that has exited is deleted nevertheless.
     let _ = tasks.kill(id, exec, SIGKILL, false);
     if let Some(command) = command {
         command.kill();

@@ -16,12 +16,12 @@ use crate::error::Result;
 use crate::figures::Figures;
 use crate::rpc::Client;
 
-/// What a shim does at once takes no longer.
+/// Timeout of quick calls.
 const LIMIT: Duration = Duration::from_secs(10);
-/// A virtual machine may have to boot first.
+/// Timeout of creation, which may have to boot a virtual machine.
 const CREATE_LIMIT: Duration = Duration::from_secs(90);
 
-/// The standard streams of a task, as paths of fifos or addresses of streams; empty ones are not there.
+/// The standard streams of a task, as FIFO paths or stream addresses; empty means none.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stdio {
     pub(crate) stdin: String,
@@ -30,7 +30,7 @@ pub(crate) struct Stdio {
     pub(crate) terminal: bool,
 }
 
-/// The tasks of one shim.
+/// The task service of one shim.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     client: Client,
@@ -47,7 +47,7 @@ impl Tasks {
         Ok(Self { client, service })
     }
 
-    /// Makes a task, whose first process waits to be started.
+    /// Creates a task, whose first process waits to be started.
     pub(crate) fn create(
         &mut self,
         id: &str,
@@ -115,7 +115,7 @@ impl Tasks {
         self.call("Start", &request, Some(CREATE_LIMIT))
     }
 
-    /// Waits for the end of a task, or of a command in it, and answers its exit code.
+    /// Waits for the exit of a task or a command and returns its exit code.
     pub(crate) fn wait(&mut self, id: &str, exec: &str) -> Result<u32> {
         let request = WaitRequest {
             id: id.into(),
@@ -135,7 +135,7 @@ impl Tasks {
         self.call("Kill", &request, Some(LIMIT))
     }
 
-    /// Forgets a task, or a command, that has ended.
+    /// Deletes a task or a command that has exited.
     pub(crate) fn delete(&mut self, id: &str, exec: &str) -> Result<()> {
         let request = DeleteRequest {
             id: id.into(),
@@ -185,7 +185,7 @@ impl Tasks {
         self.call("Resume", &ResumeRequest { id: id.into() }, Some(LIMIT))
     }
 
-    /// Sets resources, an OCI `linux.resources` object.
+    /// Updates the resources, given as an OCI `linux.resources` object.
     pub(crate) fn update(&mut self, id: &str, resources: Vec<u8>) -> Result<()> {
         let request = UpdateTaskRequest {
             id: id.into(),
@@ -197,21 +197,21 @@ impl Tasks {
         self.call("Update", &request, Some(LIMIT))
     }
 
-    /// What a task uses; nothing where it is told in unknown terms.
+    /// Returns the resource usage of a task; `None` if its format is unknown.
     pub(crate) fn figures(&mut self, id: &str) -> Result<Option<Figures>> {
         let request = StatsRequest { id: id.into() };
         let told: StatsResponse = self.call("Stats", &request, Some(LIMIT))?;
         Ok(told.stats.as_ref().and_then(Figures::of_metrics))
     }
 
-    /// The shim's own process.
+    /// Returns the pid of the shim.
     pub(crate) fn shim_pid(&mut self, id: &str) -> Result<u32> {
         let request = ConnectRequest { id: id.into() };
         let connected: ConnectResponse = self.call("Connect", &request, Some(LIMIT))?;
         Ok(connected.shim_pid)
     }
 
-    /// Asks a shim without tasks to end. Its answer may get lost with it.
+    /// Asks a shim without tasks to exit. The response may be lost.
     pub(crate) fn shutdown(&mut self, id: &str) {
         let request = ShutdownRequest { id: id.into() };
         let _: Result<()> = self.call("Shutdown", &request, Some(Duration::from_secs(3)));

@@ -1,4 +1,4 @@
-//! A terminal between the caller and a shim that has one of its own.
+//! Terminal between the caller and a shim with its own terminal.
 
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,7 +14,7 @@ use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
 
 use crate::error::{Error, Result};
 
-/// Both ends of it; what is put in at one comes out at the other as it is.
+/// Both ends of a terminal in raw mode.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     socket: PathBuf,
@@ -23,7 +23,7 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Makes a terminal that is this process's own, for its signals about sizes.
+    /// Creates a terminal and makes it this process's controlling terminal, to get its size signals.
     pub(crate) fn make(socket: &Path) -> Result<Self> {
         let made = || -> rustix::io::Result<Self> {
             let (controller, end) = pair()?;
@@ -41,7 +41,7 @@ impl Terminal {
         made().map_err(not_made)
     }
 
-    /// The end that belongs to the container.
+    /// Returns the end for the container.
     pub(crate) fn end(&self) -> Result<OwnedFd> {
         let copied = self.end.try_clone();
         copied.map_err(|source| Error::Io {
@@ -59,7 +59,7 @@ impl Terminal {
     }
 }
 
-/// Makes a terminal, sends one end to the caller, and gives the other, which behaves as terminals do.
+/// Creates a terminal, sends one end to the caller, and returns the other, which is not in raw mode.
 pub(crate) fn given_to(socket: &Path) -> Result<OwnedFd> {
     let (controller, end) = pair().map_err(not_made)?;
     send(&controller, socket)?;

@@ -1,4 +1,4 @@
-//! Code that all supervisors of pods share: start, clients and lifetime.
+//! Code that the supervisors of both kinds share: start, clients and lifetime.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -18,11 +18,11 @@ use crate::error::{Error, Result};
 use crate::ready::{Streams, spawn};
 use crate::state_dir::PodDir;
 
-/// Who stands for a process in a sandbox sees its end by itself, and is to tell it before the pod's.
+/// Delay before the pod's end is reported: the proxies detect the end of their processes and must report it first.
 pub(crate) const AFTER: Duration = Duration::from_millis(100);
 
-/// What a pod shares: what is there, or a new one once what was there is cleared away. One that was made with
-/// its pod has no second.
+/// Returns the running shim or sandbox of a pod. If it does not run, its remains are cleared away and a new one is
+/// started. An explicitly created sandbox is not recreated.
 pub(crate) fn ensure_one(
     settings: &Settings,
     pod: &PodDir,
@@ -42,7 +42,7 @@ pub(crate) fn ensure_one(
     pod.endpoint()
 }
 
-/// What a pod shares, as a container of its own: who watches over it is that container's process.
+/// Creates the shim or sandbox of a pod as a container of its own, whose process is the supervisor.
 pub(crate) fn make_once_cleared(
     settings: &Settings,
     pod: &PodDir,
@@ -57,8 +57,8 @@ pub(crate) fn make_once_cleared(
     watch_over(settings, pod, bundle, words.option("--pid-file"), &alone)
 }
 
-/// Starts the one that watches over a pod, which makes what there is to be watched. It holds the lock, too,
-/// until that is made: who starts it may be killed.
+/// Starts the supervisor, which starts the shim or sandbox. It shares the lock until that is done, because its parent
+/// may be killed.
 fn watch_over(
     settings: &Settings,
     pod: &PodDir,
@@ -66,7 +66,7 @@ fn watch_over(
     pid_file: Option<PathBuf>,
     lock: &File,
 ) -> Result<()> {
-    // Not `--bundle`: who ends all that works on that container is to spare what is the pod's.
+    // Not `--bundle`: the kill of all programs for this container must spare the pod's supervisor.
     let words = ["supervise", "--from"].map(Into::into);
     let more = [bundle.into(), "--pod".into(), pod.id.clone().into()];
     let mut words: Vec<_> = words.into_iter().chain(more).collect();
@@ -83,7 +83,7 @@ fn watch_over(
     spawn(settings, &words, Streams::None)
 }
 
-/// Waits for the end of the process of this number, and a moment longer.
+/// Waits for the exit of a process, plus [`AFTER`].
 pub(crate) fn outlive(pid: u32) {
     let Some(pid) = Pid::from_raw(pid as i32) else {
         return;
@@ -96,7 +96,7 @@ pub(crate) fn outlive(pid: u32) {
     thread::sleep(AFTER);
 }
 
-/// Serves each who connects on a thread of its own.
+/// Serves each connection on its own thread.
 pub(crate) fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'static) -> Result<()> {
     let _ = std::fs::remove_file(path);
     let listener = UnixListener::bind(path).map_err(Error::file("listening at", path))?;
@@ -105,7 +105,7 @@ pub(crate) fn serve(path: &Path, each: impl Fn(UnixStream) + Clone + Send + 'sta
             match socket {
                 Ok(socket) => {
                     let each = each.clone();
-                    // One that can't be served is turned away.
+                    // A connection without a thread is closed.
                     let _ = background(move || each(socket));
                 }
                 Err(_) => thread::sleep(Duration::from_millis(100)),

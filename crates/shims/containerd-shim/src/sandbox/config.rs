@@ -1,4 +1,4 @@
-//! A pod as the kubelet asks for it: the parts of `PodSandboxConfig` that concern the pod itself.
+//! The pod configuration from the kubelet: the parts of `PodSandboxConfig` that concern the pod itself.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use orlop_cri_api::v1::{DnsConfig, NamespaceMode, PodSandboxConfig};
 use crate::error::{Result, unknown};
 use crate::pod::{Space, Wanted};
 
-/// The text of `/etc/resolv.conf` in the pod's containers; `None` if the pod does not ask for one.
+/// Returns the content of `/etc/resolv.conf` for the pod's containers; `None` if the pod has no DNS configuration.
 pub(super) fn resolv_conf(dns: &DnsConfig) -> Option<String> {
     let mut lines = String::new();
     for (word, values) in [("search", &dns.searches), ("options", &dns.options)] {
@@ -21,7 +21,7 @@ pub(super) fn resolv_conf(dns: &DnsConfig) -> Option<String> {
     (!lines.is_empty()).then_some(lines)
 }
 
-/// What the pod is to be, in this network namespace and with so much shared memory.
+/// Builds the pod's configuration with this network namespace and shared memory size.
 pub(super) fn wanted(
     id: &str,
     config: &PodSandboxConfig,
@@ -53,9 +53,9 @@ pub(super) fn wanted(
             path => Space::At(path.into()),
         },
         ipc: own_unless_hosts(namespaces.ipc()),
-        // As containerd has it.
+        // The same rule as in containerd.
         uts: own_unless_hosts(namespaces.network()),
-        // Containers have their own unless they share the pod's.
+        // Containers have their own PID namespace unless they share the pod's.
         pid: if namespaces.pid() == NamespaceMode::Pod {
             Space::Own
         } else {

@@ -1,4 +1,4 @@
-//! `CreateSandbox`: makes the pod.
+//! `CreateSandbox`: creates the pod.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: CreateSandboxRequest) -> Result<()
     let id = request.sandbox_id;
     checked(&id)?;
     let bundle = PathBuf::from(request.bundle_path);
-    // A sandbox that no kubelet has asked for has all of its own.
+    // A sandbox that was not created by a kubelet has all namespaces of its own.
     let config: PodSandboxConfig = decode(&request.options.unwrap_or_default().value)?;
     let shm_size = Rules::told().size(&config, &bundle)?;
     let wanted = config::wanted(&id, &config, &request.netns_path, shm_size)?;

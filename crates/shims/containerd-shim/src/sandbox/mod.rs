@@ -1,4 +1,4 @@
-//! The Sandbox service: the pod by itself, before there is any container. A call, a file.
+//! The Sandbox service: the pod before it has any container. Each call has its file.
 
 mod config;
 mod create_sandbox;
@@ -20,7 +20,7 @@ use crate::calls::{unary, unimplemented};
 use crate::error::Result;
 use crate::shim::Shim;
 
-/// Answers a call, unless that is answered later.
+/// Handles a call; `None` if the response follows later.
 pub(crate) fn call(
     shim: &Arc<Shim>,
     method: &str,

@@ -1,4 +1,4 @@
-//! `PingSandbox`: whether the pod is there.
+//! `PingSandbox`: checks that the pod exists.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `Platform`: what containers of this pod run on.
+//! `Platform`: the platform of the pod's containers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::shim::Shim;
 
 pub(super) fn call(_: &Arc<Shim>, _: PlatformRequest) -> Result<PlatformResponse> {
-    // As Go calls it.
+    // The architecture in Go's naming.
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

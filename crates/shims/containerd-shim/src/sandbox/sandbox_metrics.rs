@@ -1,4 +1,4 @@
-//! `SandboxMetrics`: what the pod itself uses, its keeper.
+//! `SandboxMetrics`: resource usage of the pod itself, which is its keeper.
 
 use std::sync::Arc;
 

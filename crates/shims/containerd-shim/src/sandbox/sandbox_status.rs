@@ -1,4 +1,4 @@
-//! `SandboxStatus`: what the pod does.
+//! `SandboxStatus`: the state of the pod.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::shim::Shim;
 use crate::tasks::Exit;
 
-/// States in containerd's words.
+/// Names of the states in containerd.
 const READY: &str = "SANDBOX_READY";
 const NOT_READY: &str = "SANDBOX_NOTREADY";
 

@@ -1,4 +1,4 @@
-//! `ShutdownSandbox`: forgets the pod, and lets the server go.
+//! `ShutdownSandbox`: removes the pod and stops the server.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `StartSandbox`: the pod is there since it was made; from now on it counts as running.
+//! `StartSandbox`: marks the pod as running; it exists since its creation.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: StartSandboxRequest) -> Result<Sta
         return Err(too_soon(format!("the sandbox {id} has exited")));
     }
     task.process.phase = Phase::Running;
-    // containerd shows it to whoever asks for all there is.
+    // containerd shows this in a verbose status.
     let spec = json!({
         "ociVersion": "1.2.0",
         "annotations": {"io.kubernetes.cri.container-type": "sandbox"},

@@ -1,4 +1,4 @@
-//! `StopSandbox`: ends the pod, and what still runs in it.
+//! `StopSandbox`: ends the pod and its remaining processes.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: StopSandboxRequest) -> Result<()> 
             signal: libc::SIGKILL as u32,
             call: None,
         };
-        // One that has just ended is not there to be killed.
+        // A pod that has just ended cannot be killed.
         let _ = shim
             .keeper()?
             .call("killing a container", &request, &[], LIMIT);

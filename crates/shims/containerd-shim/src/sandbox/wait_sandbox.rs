@@ -1,4 +1,4 @@
-//! `WaitSandbox`: answers when the pod has ended.
+//! `WaitSandbox`: responds when the pod has ended.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `Checkpoint`: writes a container out, by CRIU.
+//! `Checkpoint`: checkpoints a container with CRIU.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;

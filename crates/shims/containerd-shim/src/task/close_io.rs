@@ -1,4 +1,4 @@
-//! `CloseIO`: ends a process's standard input.
+//! `CloseIO`: closes a process's standard input.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::shim::Shim;
 
 pub(super) fn call(shim: &Arc<Shim>, request: CloseIoRequest) -> Result<()> {
     if request.stdin {
-        // It ends when the client, too, lets go of its end.
+        // The input ends when the client closes its end, too.
         shim.tasks
             .lock()
             .process(&request.id, &request.exec_id)?

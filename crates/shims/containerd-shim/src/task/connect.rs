@@ -1,4 +1,4 @@
-//! `Connect`: tells which processes serve, and are, a container.
+//! `Connect`: returns the pids of the server and of a container.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `Create`: makes a container, or the pod where containerd would have a container that only waits.
+//! `Create`: creates a container, or the pod instead of containerd's pause container.
 
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -104,7 +104,7 @@ impl Asked<'_> {
             task.runtime = Some(runtime.clone());
             task.cgroup.clone_from(&cgroup);
             if !self.checkpoint.is_empty() {
-                // It runs as soon as it is restored, which is at its start.
+                // A restored container runs at once, so it is restored by its start.
                 task.checkpoint = Some(Checkpoint {
                     image: self.checkpoint.into(),
                     work: self.options.criu_work_path.clone(),
@@ -135,7 +135,7 @@ impl Asked<'_> {
     }
 }
 
-/// Has the keeper make a container with these streams, whose pid is answered.
+/// Makes the keeper create a container with these streams; returns its pid.
 pub(super) fn make(
     shim: &Shim,
     keeper: &Keeper,

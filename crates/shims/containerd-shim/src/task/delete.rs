@@ -1,4 +1,4 @@
-//! `Delete`: forgets a container that has ended, or a command.
+//! `Delete`: removes a stopped container or command.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ fn container(shim: &Arc<Shim>, id: &str) -> Result<(u32, Exit)> {
         let process = &task.process;
         let exit = match (process.exit, process.phase) {
             (Some(exit), _) => exit,
-            // One that was never started is ended with this.
+            // A container that was never started is ended by this.
             (None, Phase::Created) => Exit::now(0),
             _ => {
                 return Err(too_soon(
@@ -49,7 +49,7 @@ fn container(shim: &Arc<Shim>, id: &str) -> Result<(u32, Exit)> {
             Ok(keeper) => keeper
                 .call("failed to delete task", &request, &[], runtime::LIMIT)
                 .map(drop),
-            // It died, and the container with it.
+            // The keeper died, and the container with it.
             Err(_) => runtime.delete_directly(id),
         };
         match deleted {

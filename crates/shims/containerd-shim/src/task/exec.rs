@@ -1,4 +1,4 @@
-//! `Exec`: describes a command that is to run in a container. It runs when it is started.
+//! `Exec`: prepares a command in a container. `Start` runs it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use crate::shim::Shim;
 use crate::stdio::Streams;
 use crate::tasks::{Command, Phase, Process};
 
-/// Directories of commands have numbers: names are whatever a client likes.
+/// Numbers for the directories of commands, because clients choose arbitrary names.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 pub(super) fn call(shim: &Arc<Shim>, request: ExecProcessRequest) -> Result<()> {

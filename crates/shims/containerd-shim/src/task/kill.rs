@@ -33,27 +33,27 @@ pub(super) fn call(shim: &Arc<Shim>, request: KillRequest) -> Result<()> {
         shim.kill_pod(&id, signal);
         return Ok(());
     };
-    // What a dead keeper had was ended with it.
+    // A dead keeper's processes have already been ended.
     let keeper = shim
         .keeper()
         .map_err(|_| not_found("process already finished: not found"))?;
     if !exec.is_empty() {
         if phase == Phase::Created {
-            // It was never started.
+            // The command was never started.
             shim.ended(&id, &exec, Exit::now(128 + signal));
             return Ok(());
         }
         let request = KillExec {
             exec: format!("{id}/{exec}"),
             signal,
-            // What a command leaves behind goes when the command is to go for certain.
+            // SIGKILL also kills the descendants of a command.
             alone: signal != libc::SIGKILL as u32,
         };
         keeper.call("signalling an exec process", &request, &[], LIMIT)?;
         return Ok(());
     }
     if phase == Phase::Paused && signal == libc::SIGKILL as u32 {
-        // What stands still does not die, with version 1 of cgroups.
+        // With cgroup v1, frozen processes do not die.
         let words = ["resume", &id].map(std::ffi::OsStr::new);
         let _ = runtime.direct(&words);
     }
@@ -69,7 +69,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: KillRequest) -> Result<()> {
     }
 }
 
-/// The words by which containerd knows that there is nothing to signal any more.
+/// Sets the message by which containerd recognises that the process no longer exists.
 fn as_known(status: Status) -> Status {
     let is_over = status.code == code::FAILED_PRECONDITION
         || ["not running", "no such process", "does not exist"]

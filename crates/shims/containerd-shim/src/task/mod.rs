@@ -1,4 +1,4 @@
-//! The task service: a call, a file.
+//! The Task service. Each call has its file.
 
 mod checkpoint;
 mod close_io;
@@ -27,7 +27,7 @@ use crate::calls::{unary, unimplemented};
 use crate::error::Result;
 use crate::shim::Shim;
 
-/// Answers a call, unless that is answered later.
+/// Handles a call; `None` if the response follows later.
 pub(crate) fn call(
     shim: &Arc<Shim>,
     method: &str,

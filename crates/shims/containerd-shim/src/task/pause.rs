@@ -1,4 +1,4 @@
-//! `Pause`: lets a container stand still.
+//! `Pause`: freezes a container.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: PauseRequest) -> Result<()> {
     Ok(())
 }
 
-/// Has the runtime take a container from one state to another.
+/// Makes the runtime change a container's state.
 pub(super) fn change(shim: &Shim, id: &str, from: Phase, to: Phase, command: &str) -> Result<()> {
     let runtime = {
         let mut tasks = shim.tasks.lock();

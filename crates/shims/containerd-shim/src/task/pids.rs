@@ -21,9 +21,9 @@ pub(super) fn call(shim: &Arc<Shim>, request: PidsRequest) -> Result<PidsRespons
         let commands = task.commands.iter();
         let commands = commands.map(|(name, it)| (it.process.pid, name.clone()));
         let commands: BTreeMap<u32, String> = commands.collect();
-        // The number of one that has ended may be another's, whose cgroup is not told. It is told itself: a
-        // containerd 2 that comes back takes a task without any process for one that was never made, and
-        // deletes it with its exit code.
+        // The pid of an exited process may be reused, so its cgroup is not read. The pid itself is reported: after a
+        // restart, containerd 2 takes a task without processes for one that was never created, and deletes it with its
+        // exit code.
         let lives = task.process.exit.is_none();
         (task.process.pid, lives && task.runtime.is_some(), commands)
     };
@@ -46,8 +46,8 @@ pub(super) fn call(shim: &Arc<Shim>, request: PidsRequest) -> Result<PidsRespons
     })
 }
 
-/// All that is in the cgroup of a container's first process. Until its end is reported the process itself is
-/// always of these, also where its number is already gone.
+/// Lists the processes in the cgroup of a container's first process. The first process is included until its exit is
+/// reported, even if its pid no longer exists.
 fn of_container(hierarchies: &Arc<Hierarchies>, pid: u32) -> Result<Vec<u32>> {
     let Ok(membership) = Membership::of(pid) else {
         return Ok(vec![pid]);

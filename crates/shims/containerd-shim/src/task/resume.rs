@@ -1,4 +1,4 @@
-//! `Resume`: lets a container go on that stood still.
+//! `Resume`: thaws a frozen container.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `Shutdown`: lets the server go, if nothing is left here. containerd asks for it after each container.
+//! `Shutdown`: stops the server if no task is left. containerd calls it after each container.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! `Start`: starts a container that was made, or a command that was described.
+//! `Start`: starts a created container or a prepared command.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub(super) fn call(
     };
     let pid = end(shim, id, exec, started);
     caller.answer(&pid.map(|pid| StartResponse { pid }.encode_to_vec()));
-    // Its end may have come meanwhile, and comes after its start to whoever has asked for that.
+    // The process may have exited meanwhile; its exit event follows the start event.
     settle(shim, id, exec);
     Ok(None)
 }
 
-/// Lets the end of a process be told.
+/// Allows the exit event of a process to be sent.
 fn settle(shim: &Shim, id: &str, exec: &str) {
     if let Ok(process) = shim.tasks.lock().process(id, exec) {
         process.starting = false;
@@ -75,7 +75,7 @@ fn end(shim: &Shim, id: &str, exec: &str, started: Result<u32>) -> Result<u32> {
     if process.phase == Phase::Created {
         process.phase = Phase::Running;
     }
-    // In the lock: its end is told after this.
+    // Sent under the lock, so that the exit event follows.
     shim.publisher.tell(&if exec.is_empty() {
         Event::Start { id, pid }
     } else {
@@ -89,7 +89,7 @@ fn container(shim: &Arc<Shim>, id: &str) -> Result<u32> {
         let mut tasks = shim.tasks.lock();
         let task = tasks.get(id)?;
         let Some(runtime) = task.runtime.clone() else {
-            // The pod is there.
+            // The pod is already running.
             return Ok(task.process.pid);
         };
         let streams = task.process.streams.clone();

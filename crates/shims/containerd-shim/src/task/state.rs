@@ -1,4 +1,4 @@
-//! `State`: what a container, or a command, does.
+//! `State`: the state of a container or a command.
 
 use std::sync::Arc;
 

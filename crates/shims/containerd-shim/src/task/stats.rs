@@ -1,4 +1,4 @@
-//! `Stats`: what a container uses.
+//! `Stats`: resource usage of a container.
 
 use std::sync::Arc;
 

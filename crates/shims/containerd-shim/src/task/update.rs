@@ -1,4 +1,4 @@
-//! `Update`: changes the limits of a container.
+//! `Update`: updates the limits of a container.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub(super) fn call(shim: &Arc<Shim>, request: UpdateTaskRequest) -> Result<()> {
     let resources = resources.ok_or_else(|| invalid("the resources are missing"))?;
     let runtime = shim.tasks.lock().get(&id)?.runtime.clone();
     let Some(runtime) = runtime else {
-        // A pod's limits are those of the cgroup above it.
+        // A pod's limits are those of its parent cgroup.
         return Ok(());
     };
     let path = shim.place.dir().join(format!("{id}.resources.json"));

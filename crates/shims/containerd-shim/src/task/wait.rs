@@ -1,4 +1,4 @@
-//! `Wait`: answers when a container, or a command, has ended.
+//! `Wait`: responds when a container or a command has ended.
 
 use std::sync::Arc;
 

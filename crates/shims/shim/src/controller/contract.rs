@@ -12,38 +12,38 @@ use crate::error::Result;
 use crate::figures::Figures;
 use crate::state_dir::PodDir;
 
-/// Who asks how it is does not wait for longer.
+/// Timeout of status queries.
 pub(super) const ANSWER_LIMIT: Duration = Duration::from_millis(1500);
-/// What is done at once takes no longer.
+/// Timeout of quick calls.
 pub(super) const LIMIT: Duration = Duration::from_secs(10);
-/// A virtual machine may have to boot first.
+/// Timeout of calls that may have to boot a virtual machine.
 pub(super) const BOOT_LIMIT: Duration = Duration::from_secs(90);
-/// So long a guest may take to leave.
+/// How long a guest may take to shut down.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
 pub(crate) trait Controller {
-    /// Brings to life whoever is asked.
+    /// Starts the server of the calls.
     fn bootstrap(&self, pod: &PodDir) -> Result<Endpoint>;
 
     /// Prepares a sandbox.
     fn create(&self, pod: &PodDir, endpoint: &Endpoint, asked: &Asked) -> Result<()>;
 
-    /// Lets it come up, and answers where its tasks are served.
+    /// Starts the sandbox and returns the address of its task service.
     fn start(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Endpoint>;
 
-    /// Waits for its end.
+    /// Waits for the end of the sandbox.
     fn wait(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
 
-    /// For which platform its programs are, if that is said.
+    /// Returns the platform of its programs, if it is reported.
     fn platform(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<String>>;
 
-    /// How it is.
+    /// Returns its state.
     fn status(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<SandboxState>;
 
-    /// What it uses as a whole, if that is told in known terms.
+    /// Returns its total resource usage, if reported in a known format.
     fn metrics(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<Option<Figures>>;
 
-    /// Hears what its pod gets from now on.
+    /// Passes on the new resources of the pod.
     fn update(
         &self,
         pod: &PodDir,
@@ -51,19 +51,19 @@ pub(crate) trait Controller {
         request: &UpdatePodSandboxResourcesRequest,
     ) -> Result<()>;
 
-    /// Ends what runs in it. One that is not there is ended.
+    /// Stops the sandbox. A missing sandbox counts as stopped.
     fn stop(&self, pod: &PodDir, endpoint: &Endpoint) -> Result<()>;
 
-    /// Lets whoever was asked go, too, if nothing else is left there. The answer may get lost with it.
+    /// Shuts the server down if it has no other sandbox. The response may be lost with it.
     fn shutdown(&self, pod: &PodDir, endpoint: &Endpoint);
 }
 
-/// What a pod is to whoever makes its sandbox, beside the bundle.
+/// The pod's description for the creator of its sandbox, in addition to the bundle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asked {
-    /// The path of its network namespace; empty where that is the host's.
+    /// The path of its network namespace; empty for the host's.
     pub(crate) network: String,
     pub(crate) annotations: BTreeMap<String, String>,
-    /// The pod as its client has asked for it.
+    /// The pod configuration from the client.
     pub(crate) config: Option<Any>,
 }

@@ -1,4 +1,4 @@
-//! Who makes what the containers of a pod share, in containerd's words.
+//! The creators of pod sandboxes, which containerd calls controllers.
 
 mod contract;
 mod podsandbox;
@@ -15,7 +15,7 @@ pub(crate) use contract::{Asked, Controller};
 pub(crate) use proxy::is_one;
 pub(crate) use sandbox_state::{SandboxState, our_platform};
 
-/// The file, beside the specification, with the pod as its client has asked for it.
+/// Returns the path of the pod configuration from the client, next to the specification.
 pub(crate) fn config_of(bundle: &Path) -> PathBuf {
     bundle.join("pod.pb")
 }

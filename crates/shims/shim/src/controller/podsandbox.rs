@@ -1,4 +1,4 @@
-//! A task of a shim that only waits, as containerd's own controller makes it.
+//! A pause task of a shim as the sandbox, as in containerd's own controller.
 
 use orlop_containerd_api::task_types::Status;
 use orlop_cri_api::v1::UpdatePodSandboxResourcesRequest;
@@ -43,7 +43,7 @@ impl Controller for Podsandbox<'_> {
         Tasks::connect(endpoint)?.wait(&pod.id, "").map(drop)
     }
 
-    /// The host's.
+    /// Returns the host's platform.
     fn platform(&self, _: &PodDir, _: &Endpoint) -> Result<Option<String>> {
         Ok(None)
     }
@@ -60,7 +60,7 @@ impl Controller for Podsandbox<'_> {
         Tasks::connect(endpoint)?.figures(&pod.id)
     }
 
-    /// Its limits are those of its cgroup.
+    /// Does nothing: the limits are those of its cgroup.
     fn update(&self, _: &PodDir, _: &Endpoint, _: &UpdatePodSandboxResourcesRequest) -> Result<()> {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A Controller behind a socket: a program of its own that makes the sandboxes of many pods, and
-//! says for each where its tasks are served.
+//! Client of a Controller service: a separate program that creates the sandboxes of many pods and returns the address
+//! of each one's task service.
 
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
@@ -32,12 +32,12 @@ use crate::spec::Spec;
 use crate::state_dir::PodDir;
 use crate::task::Tasks;
 
-/// What a sandbox is told to be may be its shim, or the first process in that.
+/// The reported sandbox process may be its shim, or the first process below that.
 const GENERATIONS: usize = 2;
 
 const SERVICE: &str = "containerd.services.sandbox.v1.Controller";
 
-/// A controller, by its address and its name there.
+/// A controller, by its address and its configured name.
 pub(super) struct Proxy<'s> {
     pub(super) address: &'s Path,
     pub(super) name: &'s str,
@@ -73,7 +73,7 @@ impl Proxy<'_> {
         };
         let mut client = Client::connect(&self.itself()).map_err(named)?;
         match client.call(SERVICE, method, request, limit) {
-            // Its code tells what to make of it.
+            // The caller distinguishes refusals by their code.
             Err(error @ Error::Refused { .. }) => Err(error),
             answer => answer.map_err(named),
         }
@@ -81,7 +81,7 @@ impl Proxy<'_> {
 }
 
 impl Controller for Proxy<'_> {
-    /// Whoever is no controller is asked for nothing, and there is nothing to be undone.
+    /// Fails early if the server is no controller, so that nothing has to be undone.
     fn bootstrap(&self, _: &PodDir) -> Result<Endpoint> {
         is_one(self.address, self.name, ANSWER_LIMIT)?;
         Ok(self.itself())
@@ -220,7 +220,7 @@ impl Controller for Proxy<'_> {
     }
 }
 
-/// Whether who listens there is a controller, as far as it says so; one that says nothing may be busy.
+/// Checks that the server is a controller. A server that does not answer may be busy and is accepted.
 pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> {
     let at = address.display();
     let wrong = |what: String| {
@@ -236,7 +236,7 @@ pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> 
     if endpoint.is_gone() {
         return wrong(format!("no process listens at {at}"));
     }
-    // Nobody has a sandbox of that name; who makes any says so.
+    // No sandbox has this id; a controller reports that.
     let request = ControllerStatusRequest {
         sandbox_id: "orlop-asks".into(),
         sandboxer: name.into(),
@@ -255,8 +255,8 @@ pub(crate) fn is_one(address: &Path, name: &str, limit: Duration) -> Result<()> 
     }
 }
 
-/// Where tasks are served by a controller that does not say it. containerd's does not, but a shim that
-/// was started by containerd works in its bundle, and there the answer is that it gave.
+/// Finds the task service if the controller does not report it. containerd's controller does not; its shims run in
+/// their bundle, which contains the start response.
 fn bootstrapped(pod: &PodDir, of: u32) -> Option<Endpoint> {
     let mut pid = of;
     for _ in 0..GENERATIONS {
@@ -281,9 +281,10 @@ fn parent_of(process: &Path) -> Option<u32> {
     behind_name.split(' ').nth(1)?.parse().ok()
 }
 
-/// The process that mounts for the tasks: it says so, or the controller does, or the kernel.
+/// Finds the process in whose mount namespace the tasks' mounts are made. The task service, the controller or the
+/// kernel reports it.
 fn server_of(pod: &PodDir, endpoint: &Endpoint, told: u32) -> Result<u32> {
-    // In a guest it has a number, too, which is none of ours.
+    // A pid from a guest is not valid on the host.
     let says = Tasks::connect(endpoint)?
         .shim_pid(&pod.id)
         .ok()

@@ -1,14 +1,14 @@
-//! What a pod as a whole gets, as containerd tells controllers of it: as the Go structures of CRI in JSON.
+//! Resources of a pod, as containerd sends them to controllers: the Go structures of the CRI in JSON.
 
 use orlop_containerd_api::Any;
 use orlop_cri_api::v1::{LinuxContainerResources, UpdatePodSandboxResourcesRequest};
 use serde_json::{Map, Value, json};
 
-/// Its name among a sandbox's extensions, and its type there.
+/// The name and type of the extension.
 const NAME: &str = "updated-resources";
 const KIND: &str = "io.containerd.cri.v1/UpdatedResources";
 
-/// The entry of the extensions that says so.
+/// Builds the entry of the extensions with the resources.
 pub(super) fn extension(request: &UpdatePodSandboxResourcesRequest) -> (String, Any) {
     let of = |resources: &Option<_>| resources.as_ref().map_or(Value::Null, resources_in);
     let said = json!({"Overhead": of(&request.overhead), "Resources": of(&request.resources)});

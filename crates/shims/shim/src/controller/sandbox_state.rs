@@ -1,4 +1,4 @@
-//! What those that make sandboxes tell of them, in messages that both services share.
+//! The state of a sandbox, in messages that both services share.
 
 use std::collections::BTreeMap;
 
@@ -6,19 +6,19 @@ use orlop_containerd_api::types::{Metric, Platform};
 
 use crate::figures::Figures;
 
-/// What containerd calls one that is down.
+/// containerd's name for a stopped sandbox.
 const DOWN: &str = "SANDBOX_NOTREADY";
 
-/// How a sandbox is said to be.
+/// The reported state of a sandbox.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SandboxState {
-    /// In the words of who made it.
+    /// The state in the creator's words.
     pub(crate) state: String,
     pub(crate) info: BTreeMap<String, String>,
 }
 
 impl SandboxState {
-    /// One that is not known any more.
+    /// Returns the state of a sandbox that no longer exists.
     pub(crate) fn gone() -> Self {
         Self {
             state: DOWN.to_owned(),
@@ -26,20 +26,20 @@ impl SandboxState {
         }
     }
 
-    /// Whether it is said to be down; other words than containerd's say nothing.
+    /// Whether the sandbox is reported as stopped; words other than containerd's count as running.
     pub(crate) fn is_down(&self) -> bool {
         self.state == DOWN
     }
 }
 
-/// `os/architecture`, if both are said.
+/// Formats `os/architecture`, if both are reported.
 pub(super) fn platform(platform: Option<Platform>) -> Option<String> {
     let Platform { os, architecture } = platform?;
     let told = !os.is_empty() && !architecture.is_empty();
     told.then(|| format!("{os}/{architecture}"))
 }
 
-/// The platform of this machine, as images name it.
+/// Returns the platform of this machine in the format of images.
 pub(crate) fn our_platform() -> String {
     let architecture = match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -51,7 +51,7 @@ pub(crate) fn our_platform() -> String {
     format!("linux/{architecture}")
 }
 
-/// The figures of a sandbox.
+/// Extracts the statistics of a sandbox.
 pub(super) fn metrics(metric: Option<Metric>) -> Option<Figures> {
     Figures::of_metrics(&metric?.data?)
 }

@@ -1,4 +1,4 @@
-//! The Sandbox service of a shim: it makes a sandbox before there is any task.
+//! The Sandbox service of a shim, which creates a sandbox before any task.
 
 use std::time::Duration;
 
@@ -48,9 +48,9 @@ impl Controller for Shim<'_> {
         let request = StartSandboxRequest { sandbox_id };
         let started: StartSandboxResponse =
             call(endpoint, "StartSandbox", &request, Some(BOOT_LIMIT))?;
-        // The sandbox's process may be a guest's; what matters is who mounts for its tasks.
+        // The sandbox's pid may be from a guest; the relevant process is the one that mounts for its tasks.
         let pid = match Tasks::connect(endpoint)?.shim_pid(&pod.id) {
-            // One in a guest has a number, too, which is none of ours.
+            // A pid from a guest is not valid on the host.
             Ok(pid) if pid > 0 && endpoint.guest.is_none() => pid,
             _ => started.pid,
         };
@@ -96,7 +96,7 @@ impl Controller for Shim<'_> {
         Ok(sandbox_state::metrics(told.metrics))
     }
 
-    /// The service has no method for it.
+    /// Does nothing: the service has no method for it.
     fn update(&self, _: &PodDir, _: &Endpoint, _: &UpdatePodSandboxResourcesRequest) -> Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! One call at a time.
+//! gRPC client for one call at a time.
 
 use std::io;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use tokio::time::timeout;
 use crate::error::{Error, Result};
 use crate::namespace::NAMESPACE;
 
-/// A flag, and the length of the message, come before it.
+/// The length of a message's header: a flag and the length.
 pub(super) const HEAD: usize = 5;
-/// No message may be larger.
+/// Maximum size of a message.
 pub(super) const LARGEST: usize = 4 << 20;
-/// Who listens lets others in by then.
+/// Timeout of connecting.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// A connection on which calls are made one after the other. It is served only during them.
+/// A connection for sequential calls. It is only driven during a call.
 #[derive(Debug)]
 pub(crate) struct Client {
     reactor: Runtime,
@@ -54,7 +54,7 @@ impl Client {
     }
 }
 
-/// A connection, and what serves it.
+/// Opens a connection and spawns the task that drives it.
 pub(super) fn connect(
     socket: std::os::unix::net::UnixStream,
 ) -> io::Result<(Runtime, SendRequest<Bytes>)> {
@@ -66,7 +66,7 @@ pub(super) fn connect(
             .await
             .map_err(io::Error::other)?;
         tokio::spawn(async {
-            // Its end is seen by the call.
+            // The call reports the end of the connection.
             let _ = connection.await;
         });
         Ok::<_, io::Error>(requests)
@@ -88,7 +88,7 @@ async fn call(
     let mut answer = Vec::new();
     while let Some(bytes) = body.data().await {
         let bytes = bytes.map_err(&failed)?;
-        // A window that is not given back only makes the other side wait.
+        // If this fails, the sender only waits for its window.
         let _ = body.flow_control().release_capacity(bytes.len());
         if answer.len() + bytes.len() > HEAD + LARGEST {
             return Err(Error::Failed(format!(
@@ -98,13 +98,13 @@ async fn call(
         answer.extend(&bytes);
     }
     let trailers = body.trailers().await.map_err(&failed)?;
-    // One without a message has its status in the head.
+    // A response without a message has its status in the headers.
     refusal(method, trailers.as_ref().unwrap_or(&head.headers))?;
     let message = message_in(&answer).map(<[u8]>::to_vec);
     message.ok_or_else(|| garbled(method))
 }
 
-/// Begins a call.
+/// Starts a call.
 pub(super) async fn begin(
     requests: SendRequest<Bytes>,
     service: &str,
@@ -134,7 +134,7 @@ pub(super) fn garbled(method: &str) -> Error {
     Error::Garbled(format!("the response to {method}"))
 }
 
-/// A message as it is sent, not compressed.
+/// Encodes a message with its header, uncompressed.
 pub(super) fn framed(payload: &[u8]) -> Bytes {
     let mut message = Vec::with_capacity(HEAD + payload.len());
     message.push(0);
@@ -143,7 +143,7 @@ pub(super) fn framed(payload: &[u8]) -> Bytes {
     message.into()
 }
 
-/// Why a call was refused, if it was.
+/// Returns an error if the status is not OK.
 pub(super) fn refusal(method: &str, status: &HeaderMap) -> Result<()> {
     match code(status).ok_or_else(|| garbled(method))? {
         0 => Ok(()),
@@ -158,7 +158,7 @@ pub(super) fn refusal(method: &str, status: &HeaderMap) -> Result<()> {
     }
 }
 
-/// What stands in a head is escaped as in addresses.
+/// Decodes a percent-encoded header value.
 fn plain(escaped: &[u8]) -> String {
     let bytes = percent_encoding::percent_decode(escaped);
     bytes.decode_utf8_lossy().into_owned()
@@ -168,7 +168,7 @@ fn code(status: &HeaderMap) -> Option<i32> {
     status.get("grpc-status")?.to_str().ok()?.parse().ok()
 }
 
-/// The one message of an answer, which is not compressed since nobody has offered that.
+/// Returns the single message of a response; it is uncompressed because no compression was offered.
 fn message_in(answer: &[u8]) -> Option<&[u8]> {
     let (head, message) = answer.split_at_checked(HEAD)?;
     let (flag, length) = head.split_first()?;

@@ -1,4 +1,4 @@
-//! A call on which both sides say more than once.
+//! Bidirectional streaming calls.
 
 use std::future::poll_fn;
 use std::os::unix::net::UnixStream;
@@ -14,10 +14,10 @@ use tokio::time::{sleep, timeout};
 use super::client::{HEAD, LARGEST, begin, connect, failed, framed, garbled, refusal};
 use crate::error::{Error, Result};
 
-/// What answers a turn's worth of the other side's questions.
+/// How long one turn drives the connection; enough to respond to pending frames.
 const TURN: Duration = Duration::from_millis(1);
 
-/// A call under way, on a connection of its own, which is served only while something is said or heard.
+/// A call in progress on its own connection, which is only driven during sends, receives and turns.
 #[derive(Debug)]
 pub(crate) struct Stream {
     reactor: Runtime,
@@ -57,7 +57,7 @@ impl Stream {
         self.reactor.block_on(async {
             while !message.is_empty() {
                 to.reserve_capacity(message.len());
-                // It does not pile up here what they have no room for over there.
+                // Waits for the receiver's window, so that data is not buffered here.
                 let room = match to.capacity() {
                     0 => {
                         let room = poll_fn(|context| to.poll_capacity(context)).await;
@@ -100,7 +100,7 @@ impl Stream {
         })
     }
 
-    /// Gives the connection a turn.
+    /// Drives the connection for one turn.
     pub(crate) fn idle(&mut self) {
         self.reactor.block_on(async { sleep(TURN).await });
     }
@@ -133,7 +133,7 @@ async fn next(method: &str, from: &mut From, heard: &mut BytesMut) -> Result<Opt
     }
 }
 
-/// The first message of what was heard, if it is there as a whole.
+/// Returns the first message in the buffer, if it is complete.
 fn whole(heard: &mut BytesMut) -> Result<Option<Vec<u8>>, ()> {
     let Some((&[flag, a, b, c, d], _)) = heard.split_first_chunk::<HEAD>() else {
         return Ok(None);

@@ -1,16 +1,16 @@
-//! Capabilities for which a runtime has no name.
+//! Capabilities that a runtime does not know.
 //!
-//! A privileged container is given all that this kernel has. gVisor refuses a container with one that it does
-//! not know; its own kernel has nothing that such a one would be for.
+//! A privileged container gets all capabilities of this kernel. gVisor rejects a container with an unknown capability;
+//! its own kernel has no use for such a capability.
 
 use serde_json::Value;
 
 use super::runtime::Runtime;
 
-/// Those of Linux 5.8 and 5.9. Releases that know them can be asked what they know.
+/// The capabilities of Linux 5.8 and 5.9. A release that knows them can list the capabilities that it supports.
 const RECENT: [&str; 3] = ["CAP_PERFMON", "CAP_BPF", "CAP_CHECKPOINT_RESTORE"];
 
-/// Leaves those out of a process that the runtime does not know; whether there were any.
+/// Removes a process's capabilities that the runtime does not know; returns whether there were any.
 pub(super) fn keep_known(runtime: &Runtime, process: &mut Value) -> bool {
     let sets = process.get_mut("capabilities");
     let sets = sets.and_then(Value::as_object_mut).into_iter();

@@ -1,9 +1,9 @@
-//! Runtimes whose containers live in one that is made for the pod: gVisor's `runsc`.
+//! OCI runtimes that run a pod's containers in a sandbox container: gVisor's `runsc`.
 //!
-//! They have runc's command line, but their processes are none of the host's: the number that they
-//! write down is the sandbox's, and how a process ended is told to who waits by a command of
-//! theirs. So here, too, each process has one that stands for it ([`stand_in`]); the pod's own container
-//! and who watches over it are in [`pod`], whose processes a container sees in [`processes`], the calls of the runtime in [`runtime`].
+//! They have runc's command line, but their processes are not host processes. The pid that they report is the
+//! sandbox's, and only one of their commands can wait for a process's exit. Therefore each process has a stand-in
+//! ([`stand_in`]) here, too. The sandbox container and its supervisor are in [`pod`], PID namespaces in [`processes`],
+//! calls of the runtime in [`runtime`].
 
 mod capabilities;
 mod files;
@@ -39,7 +39,7 @@ pub(crate) fn run(
             "{}",
             runtime.answer(&["state".into(), words.word(0)?.into()])?
         ),
-        // Their processes have no numbers on this kernel.
+        // Its processes have no pids on this kernel.
         "ps" => println!("[]"),
         "pause" | "resume" => runtime.call(&[command.into(), words.word(0)?.into()])?,
         "end-pod" => pod::end(&runtime, state, &state.pod(&words.word(0)?)?)?,
@@ -53,13 +53,14 @@ pub(crate) fn run(
     Ok(0)
 }
 
-/// What it says that it can do; older ones do not know the question.
+/// Returns the features that the runtime reports; older ones do not support the query.
 pub(crate) fn features(settings: &Settings, inner: &Inner) -> Option<String> {
     let told = runtime::Runtime::new(settings, inner).features();
     told.map(|told| without_joined_users(told).to_string())
 }
 
-/// runsc makes user namespaces of its own and says so, but joins none, such as a pod's.
+/// Removes support of joined user namespaces: runsc creates user namespaces and reports that, but cannot join one,
+/// such as a pod's.
 fn without_joined_users(mut told: Value) -> Value {
     let namespaces = told.pointer_mut("/linux/namespaces");
     if let Some(namespaces) = namespaces.and_then(Value::as_array_mut) {

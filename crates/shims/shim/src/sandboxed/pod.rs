@@ -1,4 +1,4 @@
-//! The container that is the pod's sandbox, and who watches over it.
+//! The sandbox container of a pod, and its supervisor.
 
 use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
@@ -24,17 +24,17 @@ use crate::state_dir::{PodDir, StateDir, private};
 use crate::watching::{ensure_one, make_once_cleared, outlive, serve};
 use crate::{launch, pause};
 
-/// Who watches nodes asks each ten seconds.
+/// How long statistics are cached: monitoring polls every ten seconds.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// The sandbox of a pod: the one that runs, or a new one.
+/// Returns the sandbox of a pod, or creates it.
 pub(super) fn ensure(
     settings: &Settings,
     runtime: &Runtime,
     pod: &PodDir,
     bundle: &Path,
 ) -> Result<Endpoint> {
-    // Who watches over it lives as long as it does, and a moment longer.
+    // The supervisor lives slightly longer than the sandbox.
     let is_there =
         |sandbox: &Endpoint| UnixStream::connect(pod.supervisor()).is_ok() && sandbox.is_alive();
     ensure_one(settings, pod, bundle, is_there, |_| {
@@ -42,7 +42,7 @@ pub(super) fn ensure(
     })
 }
 
-/// The sandbox of a pod as a container of its own.
+/// Creates the sandbox of a pod as a container of its own.
 pub(super) fn make(
     settings: &Settings,
     runtime: &Runtime,
@@ -53,12 +53,12 @@ pub(super) fn make(
     make_once_cleared(settings, pod, words, bundle, || clear_away(runtime, pod))
 }
 
-/// Makes the sandbox, and lives as long as it.
+/// Creates the sandbox and runs until it ends.
 pub(super) fn supervise(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<()> {
     let ready = Ready::of(words)?;
     let pod = state.pod(&words.needed("--pod")?.to_string_lossy())?;
     let lock = inherited(words, "--lock")?;
-    // Whoever starts us may be killed with all its group.
+    // The caller may be killed with its process group.
     let _ = setsid();
     let container = Spec::read(&words.needed("--from")?);
     let begun = container.and_then(|spec| begin(runtime, state, &pod, &spec));
@@ -111,7 +111,7 @@ fn begin(runtime: &Runtime, state: &StateDir, pod: &PodDir, container: &Spec) ->
     Ok(sandbox)
 }
 
-/// Figures that were asked for a short while ago: asking is a call of a program.
+/// Cache of recent statistics, because a query runs a program.
 #[derive(Default)]
 struct Kept(Mutex<BTreeMap<String, (Instant, Option<Figures>)>>);
 
@@ -132,7 +132,8 @@ impl Kept {
     }
 }
 
-/// Who leaves without a word was killed, and so is what it stood for.
+/// Waits on a stand-in's connection. A stand-in that leaves without a report was killed, so its process is killed,
+/// too.
 fn watch(runtime: &Runtime, state: &StateDir, figures: &Kept, socket: UnixStream) {
     let answer = |question, id: &str| {
         let asked = question == Question::Figures;
@@ -147,7 +148,7 @@ fn watch(runtime: &Runtime, state: &StateDir, figures: &Kept, socket: UnixStream
     };
     if exec.is_empty() {
         if !ended {
-            // It may have ended by itself in this moment.
+            // The process may have just exited by itself.
             let _ = runtime.kill(&id, "KILL", true);
         }
         return;
@@ -159,7 +160,7 @@ fn watch(runtime: &Runtime, state: &StateDir, figures: &Kept, socket: UnixStream
     let _ = orlop_fs::remove_tree(&dir);
 }
 
-/// Ends the sandbox of a pod, with all that is still in it.
+/// Ends the sandbox of a pod with all its containers.
 pub(super) fn end(runtime: &Runtime, state: &StateDir, pod: &PodDir) -> Result<()> {
     if !pod.dir.is_dir() {
         return Ok(());
@@ -176,7 +177,7 @@ pub(super) fn end(runtime: &Runtime, state: &StateDir, pod: &PodDir) -> Result<(
     Ok(())
 }
 
-/// Ends a sandbox that is dead or has not come up, with what it has made by then.
+/// Removes a dead or incomplete sandbox.
 fn clear_away(runtime: &Runtime, pod: &PodDir) -> Result<()> {
     launch::end_orphans(&pod.bundle(), &pod.id)?;
     runtime.delete(&pod.id)?;

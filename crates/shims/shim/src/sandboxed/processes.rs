@@ -1,8 +1,8 @@
-//! Whose processes a container in a sandbox sees.
+//! PID namespaces of containers in a sandbox.
 //!
-//! runsc opens no PID namespace: it knows each by the path that specifications name it with. One
-//! without a path is a container's alone, and who names none sees all that run in the sandbox, whose first
-//! process is that of the pod.
+//! runsc does not open PID namespaces: it identifies each by its path in the specifications. A namespace without a
+//! path is the container's own. A container without a PID namespace sees all processes in the sandbox, whose first
+//! process is the pod's.
 
 use std::path::PathBuf;
 
@@ -11,10 +11,10 @@ use crate::processes::{PID, Whose, note, note_stands, noted, whose};
 use crate::spec::Spec;
 use crate::state_dir::{StateDir, TaskDir};
 
-/// By which path runsc knows the namespace of a container; null for the sandbox's.
+/// The record of the path by which runsc knows a container's PID namespace; null for the sandbox's.
 const KNOWN: &str = "processes";
 
-/// The specification of a container that we are about to stand for, as runsc is to be told it.
+/// Rewrites the specification of a container for runsc.
 pub(super) fn settle(state: &StateDir, task: &TaskDir, spec: Spec) -> Result<Spec> {
     let told = note_stands(task)?;
     let known: Option<PathBuf> = match whose(state, &task.pod(state)?, &spec)? {

@@ -1,4 +1,4 @@
-//! Calls of the runtime.
+//! Calls of the OCI runtime.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,9 +15,9 @@ use crate::arguments::{Inner, Settings};
 use crate::error::{Error, Result};
 use crate::launch;
 
-/// A call that has not ended by then is given up; a machine of its own is made within it.
+/// Timeout of a call; it includes the start of a virtual machine.
 const LIMIT: Duration = Duration::from_secs(30);
-/// Its answers are states, and what it has to complain of.
+/// Maximum size of the output, which is a state or an error message.
 const LONGEST_ANSWER: u64 = 1 << 20;
 const LONGEST_COMPLAINT: u64 = 16 * 1024;
 
@@ -25,7 +25,7 @@ const LONGEST_COMPLAINT: u64 = 16 * 1024;
 pub(super) struct Runtime {
     program: PathBuf,
     args: Vec<OsString>,
-    /// Where the runtime keeps its own state.
+    /// The directory of the runtime's state.
     pub(super) root: PathBuf,
 }
 
@@ -57,13 +57,13 @@ impl Runtime {
         command
     }
 
-    /// A call that prints nothing of interest unless it fails.
+    /// Runs a call and ignores its output unless it fails.
     pub(super) fn call(&self, words: &[OsString]) -> Result<()> {
         self.answer(words).map(drop)
     }
 
-    /// What it prints. Files of no name take it, and what it complains of: whoever goes on in the
-    /// background may keep them open.
+    /// Runs a call and returns its output. Unnamed files receive output and errors, because background processes may
+    /// keep them open.
     pub(super) fn answer(&self, words: &[OsString]) -> Result<String> {
         let failed = |source| self.failed_to_run(source);
         let (answer, complaints) = (unnamed().map_err(failed)?, unnamed().map_err(failed)?);
@@ -81,7 +81,7 @@ impl Runtime {
         Ok(String::from_utf8_lossy(&from_start(&answer, LONGEST_ANSWER)).into_owned())
     }
 
-    /// What it says that it can do; older ones do not know the question.
+    /// Returns the features that the runtime reports; older ones do not support the query.
     pub(super) fn features(&self) -> Option<Value> {
         let told = self.answer(&["features".into()]).ok()?;
         let told: Value = serde_json::from_str(&told).ok()?;
@@ -95,7 +95,7 @@ impl Runtime {
         self.call(&words)
     }
 
-    /// Ends a container and forgets it; one that is not there is gone.
+    /// Kills and deletes a container; a missing one is a success.
     pub(super) fn delete(&self, id: &str) -> Result<()> {
         if self.files_of(id).is_empty() {
             return launch::end_orphans(&self.root, id);
@@ -104,7 +104,7 @@ impl Runtime {
         if deleted.is_err() && !self.files_of(id).is_empty() {
             return deleted;
         }
-        // One that was killed in the middle of making it leaves what it knows nothing of later.
+        // If the runtime was killed while creating the container, it leaves files that it later does not know.
         for path in self.files_of(id) {
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -116,7 +116,7 @@ impl Runtime {
         launch::end_orphans(&self.root, id)
     }
 
-    /// What it has written down of a container: files whose names begin with the identity.
+    /// Lists its state files of a container, whose names start with the id.
     fn files_of(&self, id: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.root).into_iter().flatten();
         let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
@@ -128,7 +128,7 @@ impl Runtime {
         paths.filter(names).collect()
     }
 
-    /// Waits for the end of a call; if it failed, `complaints` tells why.
+    /// Waits for the end of a call; on failure, `complaints` contains the reason.
     pub(super) fn finish(
         &self,
         mut child: Child,
@@ -188,7 +188,7 @@ fn from_start(file: &File, most: u64) -> Vec<u8> {
     }
 }
 
-/// A place in `dir` whose path fits a socket's address, however long that of `dir` is.
+/// Returns a path in `dir` that fits into a socket address, however long the path of `dir` is.
 pub(super) fn short(dir: &File, name: &str) -> PathBuf {
     Path::new("/proc/self/fd")
         .join(dir.as_raw_fd().to_string())

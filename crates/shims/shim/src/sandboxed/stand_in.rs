@@ -1,5 +1,5 @@
-//! What stands for a process in a sandbox: it has the process's streams, passes signals on, and
-//! ends as the process does.
+//! The stand-in of a process in a sandbox: it holds the process's streams, forwards signals, and exits as the process
+//! does.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -33,15 +33,15 @@ use crate::terminal;
 
 /// The exit code of a process whose sandbox is lost.
 const LOST: u8 = 255;
-/// Between two calls that wait for the same end.
+/// Pause between two calls that wait for the same exit.
 const AGAIN: Duration = Duration::from_millis(50);
 const START: &str = "start";
 const END: &str = "end";
 const LONGEST_WORD: u64 = 16 * 1024;
-/// How often what was forked meanwhile is looked for.
+/// How often to look for processes that were forked meanwhile.
 const ROUNDS: usize = 8;
 
-/// Makes the process, says so, and stands for it until it ends.
+/// Creates the process, reports it, and stands for it until it exits.
 pub(super) fn run(runtime: &Runtime, state: &StateDir, words: &Words) -> Result<u8> {
     let ready = Ready::of(words)?;
     let task = state.task(&words.word(0)?)?;
@@ -101,7 +101,7 @@ fn container(
             if is_for_us(signal) {
                 continue;
             }
-            // What the process does not take is its own affair.
+            // A signal that the process rejects is ignored.
             let _ = passing.kill(&id, &signal.to_string(), false);
         }
     })?;
@@ -110,7 +110,7 @@ fn container(
     Ok(code)
 }
 
-/// Whether the container was started, and not ended before.
+/// Waits for the start request; `false` if the container is ended first.
 fn wait_for_start(runtime: &Runtime, task: &TaskDir, door: &UnixListener) -> bool {
     for caller in door.incoming() {
         let Ok(mut caller) = caller else {
@@ -135,7 +135,7 @@ fn wait_for_start(runtime: &Runtime, task: &TaskDir, door: &UnixListener) -> boo
     false
 }
 
-/// Starts the container; its streams are those of who starts it.
+/// Starts the container, which gets the streams of this process.
 fn start_here(runtime: &Runtime, task: &TaskDir) -> Result<()> {
     let path = task.dir.join("log");
     let words = ["--log".into(), path.clone().into(), "start".into()];
@@ -150,7 +150,7 @@ fn start_here(runtime: &Runtime, task: &TaskDir) -> Result<()> {
     })
 }
 
-/// `start`: the one that stands for the container's process starts it.
+/// `start`: asks the container's stand-in to start it.
 pub(super) fn start(task: &TaskDir) -> Result<()> {
     let mut door = connect(task)
         .map_err(|_| Error::Failed(format!("container {} is not in the created state", task.id)))?;
@@ -168,7 +168,7 @@ pub(super) fn start(task: &TaskDir) -> Result<()> {
     }
 }
 
-/// Has one leave that still waits for a start.
+/// Ends a stand-in that still waits for the start.
 pub(super) fn end(task: &TaskDir) {
     if let Ok(mut door) = connect(task) {
         let _ = writeln!(door, "{END}");
@@ -180,7 +180,7 @@ fn connect(task: &TaskDir) -> std::io::Result<UnixStream> {
     UnixStream::connect(short(&dir, "door"))
 }
 
-/// How a container ends. A call that waits for it may itself be killed: then it is waited for again.
+/// Waits for a container's exit. If the waiting call is killed, it is repeated.
 fn wait(runtime: &Runtime, id: &str) -> u8 {
     loop {
         if let Some(code) = wait_once(runtime, id) {
@@ -210,23 +210,23 @@ fn wait_once(runtime: &Runtime, id: &str) -> Option<u8> {
     u8::try_from(said["exitStatus"].as_u64()?).ok()
 }
 
-/// Has a process end when the one that stands here is killed.
+/// Makes a process die with this stand-in.
 #[allow(unsafe_code)]
 fn die_with_us(command: &mut std::process::Command) {
     let us = getpid();
     let bind = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // Our end may have come before; whoever takes over our children need not be init.
+        // The stand-in may have died before; the new parent need not be init.
         if getppid() != Some(us) {
             return Err(std::io::ErrorKind::NotFound.into());
         }
         Ok(())
     };
-    // SAFETY: it makes two system calls and needs no memory.
+    // SAFETY: it makes two system calls and allocates no memory.
     unsafe { command.pre_exec(bind) };
 }
 
-/// Another process in a container: the runtime's `exec` ends as it does.
+/// Runs another process in a container: the runtime's `exec` exits as it does.
 fn command(
     runtime: &Runtime,
     state: &StateDir,
@@ -272,7 +272,7 @@ fn command(
         .unwrap_or(LOST))
 }
 
-/// Starts a command; it has when its number within the sandbox is known.
+/// Starts a command; it has started when its pid in the sandbox is known.
 fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result<Child> {
     let (number, log) = (dir.join("pid"), dir.join("log"));
     let mut exec: Vec<OsString> = vec!["--log".into(), log.clone().into(), "exec".into()];
@@ -282,7 +282,7 @@ fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result
     exec.push(task.id.clone().into());
     let mut command = runtime.command(&exec);
     match words.option("--console-socket") {
-        // runsc heeds a socket for a terminal only where it does not wait for the command.
+        // runsc uses a terminal socket only if it does not wait for the command.
         Some(socket) => on_terminal(&mut command, terminal::given_to(&socket)?)?,
         None => streams(&mut command)?,
     }
@@ -290,7 +290,7 @@ fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result
     let mut child = command
         .spawn()
         .map_err(|source| runtime.failed_to_run(source))?;
-    // What it holds of a terminal would keep that from ending.
+    // Its copies of the terminal would keep the terminal open.
     drop(command);
     let _ = no_streams();
     let mut pause = Duration::from_millis(1);
@@ -315,7 +315,7 @@ fn begin(runtime: &Runtime, task: &TaskDir, dir: &Path, words: &Words) -> Result
     }
 }
 
-/// The file of a process, without what the runtime has no name for.
+/// Writes the description of a process without capabilities that the runtime does not know.
 fn known_process(runtime: &Runtime, dir: &Path, path: PathBuf) -> Result<PathBuf> {
     let text = read(&path)?;
     let garbled = |_| Error::Garbled(path.display().to_string());
@@ -324,14 +324,14 @@ fn known_process(runtime: &Runtime, dir: &Path, path: PathBuf) -> Result<PathBuf
         return Ok(path);
     }
     let known = dir.join("process.json");
-    // Its environment may hold secrets.
+    // The environment may contain secrets.
     let text = process.to_string();
     orlop_fs::write_file(&known, 0o600, Outlives::Kill, text.as_bytes())
         .map_err(Error::file("writing", &known))?;
     Ok(known)
 }
 
-/// Ends the command whose files are in `dir`, with all that it has started.
+/// Kills the command whose files are in `dir`, with all its descendants.
 pub(super) fn end_command(runtime: &Runtime, id: &str, dir: &Path) -> Result<()> {
     let first = number_of(dir)?;
     let mut held = Vec::new();
@@ -342,21 +342,21 @@ pub(super) fn end_command(runtime: &Runtime, id: &str, dir: &Path) -> Result<()>
         if new.is_empty() {
             break;
         }
-        // What stands still starts no other, whom nobody would find once its parent is gone.
+        // A stopped process cannot fork. Its children could not be found after it is gone.
         for process in &new {
-            // It may have ended meanwhile.
+            // It may have exited meanwhile.
             let _ = kill(runtime, id, *process, "STOP");
         }
         held.append(&mut new);
     }
-    // Each before who has started it.
+    // Children before their parents.
     for process in held.into_iter().rev() {
         let _ = kill(runtime, id, process, "KILL");
     }
     Ok(())
 }
 
-/// A process and those that it has started, in a table of processes.
+/// Lists a process and its descendants in a process table.
 fn tree(table: &str, first: u32) -> Vec<u32> {
     let mut lines = table.lines().map(|line| line.split_whitespace());
     let head: Vec<_> = lines.next().into_iter().flatten().collect();
@@ -385,7 +385,7 @@ fn tree(table: &str, first: u32) -> Vec<u32> {
     found
 }
 
-/// The number of a command within its sandbox.
+/// Reads the pid of a command in its sandbox.
 fn number_of(dir: &Path) -> Result<u32> {
     let path = dir.join("pid");
     let number =
@@ -404,7 +404,7 @@ fn kill_command(runtime: &Runtime, id: &str, dir: &Path, signal: &str) -> Result
     kill(runtime, id, number_of(dir)?, signal)
 }
 
-/// Gives our own streams to a command.
+/// Passes our own streams to a command.
 fn streams(command: &mut std::process::Command) -> Result<()> {
     let own = |fd: std::os::fd::BorrowedFd<'_>| {
         let copy = fd.try_clone_to_owned();
@@ -420,7 +420,7 @@ fn streams(command: &mut std::process::Command) -> Result<()> {
     Ok(())
 }
 
-/// Gives a terminal to a command, as its own.
+/// Makes a terminal the controlling terminal of a command.
 #[allow(unsafe_code)]
 fn on_terminal(command: &mut std::process::Command, end: OwnedFd) -> Result<()> {
     let copy = || {
@@ -435,7 +435,7 @@ fn on_terminal(command: &mut std::process::Command, end: OwnedFd) -> Result<()> 
         setsid()?;
         Ok(ioctl_tiocsctty(&end)?)
     };
-    // SAFETY: it makes two system calls and needs no memory.
+    // SAFETY: it makes two system calls and allocates no memory.
     unsafe { command.pre_exec(own) };
     Ok(())
 }
@@ -457,7 +457,7 @@ mod tests {
                      0         4         0         0         ?         08:00     10ms      sh\n";
         assert_eq!(tree(table, 4), [4, 5, 7]);
         assert_eq!(tree(table, 9), [0; 0]);
-        // A table that makes no sense leads nowhere, and comes to an end.
+        // An invalid table does not cause an endless loop.
         assert_eq!(tree("PID PPID\n1 2\n2 1\nx y\n\n", 1), [1, 2]);
         assert_eq!(tree("", 1), [0; 0]);
     }

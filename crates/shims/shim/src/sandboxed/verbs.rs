@@ -1,4 +1,4 @@
-//! The words of the command line that make and end containers.
+//! Commands that create and delete containers.
 
 use super::files::leave;
 use super::runtime::Runtime;
@@ -31,7 +31,7 @@ pub(super) fn create(
     };
     let sandbox = pod::ensure(settings, runtime, &pod, &bundle)?;
     if spec.pod().is_none() {
-        // The runtime finds the sandbox by this.
+        // The runtime finds the sandbox by this annotation.
         spec.clone().in_pod(&pod.id).write(&bundle)?;
     }
     let made = task.make(&pod.id, sandbox.pid).and_then(|()| {
@@ -49,7 +49,7 @@ pub(super) fn create(
         let _ = runtime.delete(&task.id);
         let _ = task.erase();
         if spec.pod().is_none() {
-            // Nobody else will.
+            // No other process will do it.
             let _ = pod::end(runtime, state, &pod);
         }
     }

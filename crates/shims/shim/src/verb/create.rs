@@ -1,4 +1,4 @@
-//! `create`: a container whose first process waits to be started.
+//! `create`: creates a container, whose first process waits to be started.
 
 use std::path::Path;
 
@@ -36,25 +36,25 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
     let made = make(settings, words, &task, &pod.id, &bundle, spec, shim.pid);
     if made.is_err() {
         if !is_alive(&pod, shim.pid) {
-            // It can't take back what the runtime has made for it by then.
+            // The shim cannot undo what the runtime has already created.
             without_shim(settings, &pod, &task);
         }
         let _ = mounts::take_back(&task.mounts(), shim.pid);
         let _ = task.erase();
         if alone {
-            // Nobody else will.
+            // No other process will do it.
             let _ = end_pod::end_pod(settings, state, &pod);
         }
     }
     made
 }
 
-/// Whether this process is still the pod's shim, and answers.
+/// Whether this process is still the pod's shim and responds.
 fn is_alive(pod: &PodDir, shim: u32) -> bool {
     let answer = pod.tasks().and_then(|mut tasks| tasks.shim_pid(&pod.id));
     match answer {
         Ok(pid) => pid == shim,
-        // There may be no task of the pod's own.
+        // The pod may have no task of its own.
         Err(error) => matches!(error, Error::Refused { .. }),
     }
 }
@@ -71,10 +71,10 @@ fn make(
     let root = spec.root(bundle);
     task.make(pod, shim)?;
     spec.with_own_root().write(&task.dir)?;
-    // All that the daemon mounts for a container is in one directory.
+    // All mounts of the daemon for a container are in one directory.
     let mut shared = mounts::within(root.parent().unwrap_or(&root))?;
     if settings.guest_pull {
-        // Its own files are the guest's affair; images that are its volumes are not.
+        // The guest provides the root filesystem, but not images mounted as volumes.
         shared.retain(|mounted| *mounted != root);
     }
     task.note_mounts(&shared)?;

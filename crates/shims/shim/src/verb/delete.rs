@@ -1,4 +1,4 @@
-//! `delete`: ends a container, if it has not ended, and forgets it.
+//! `delete`: kills a container if it still runs, and deletes it.
 
 use orlop_containerd_api::task_types::Status;
 
@@ -20,7 +20,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
         };
     }
     let Ok(pod) = task.pod(state) else {
-        // Nothing was done for it yet.
+        // Nothing has been created for it yet.
         return task.erase();
     };
     let shim = pod
@@ -35,7 +35,7 @@ pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Resul
             mounts::take_back(&task.mounts(), pid)?;
         }
         _ => {
-            // Who ends the pod cleans up after it, too, and ends all programs that are at it.
+            // A concurrent end of the pod also cleans up this container and kills its programs.
             let _alone = pod.lock();
             if task.exists() {
                 without_shim(settings, &pod, &task);

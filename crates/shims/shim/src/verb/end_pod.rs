@@ -1,4 +1,4 @@
-//! `end-pod`: ends the shim of a pod, with all that is still in it.
+//! `end-pod`: ends the shim of a pod with all its containers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::state_dir::{PodDir, StateDir, TaskDir};
 use crate::task::Tasks;
 use crate::{controller, launch};
 
-/// A shim that was asked to end and is still there is killed.
+/// How long a shim may take to exit before it is killed.
 const LIMIT: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(settings: &Settings, state: &StateDir, words: &Words) -> Result<()> {
@@ -40,13 +40,13 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
             let ended = ended.and_then(|()| controller.stop(pod, &shim));
             controller.shutdown(pod, &shim);
             if let Some(itself) = itself {
-                // Others may have their tasks served there, too: it does not end.
+                // The server may have tasks of other pods, so it does not exit.
                 left.iter().try_for_each(TaskDir::take_back_mounts)?;
                 ended.or_else(|error| without_controller(&itself, &shim, error))?;
             } else {
                 see_it_end(&shim);
                 if ended.is_err() {
-                    // What it could not do is done without it, now that it is gone.
+                    // The shim is gone: clean up the rest without it.
                     for task in &left {
                         without_shim(settings, pod, task);
                     }
@@ -61,8 +61,8 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
                 task.erase()?;
             }
             launch::clean_up_pod(settings, pod, shim.as_ref());
-            // It may live where those are dead that served its tasks; one that nobody was noted for was never
-            // asked for.
+            // The controller may run although its sandbox's task server is dead. Without a recorded server, the
+            // controller was never called.
             if let (Some(itself), Some(served)) = (itself, shim) {
                 let controller = controller::of(settings);
                 match controller.stop(pod, &itself) {
@@ -77,8 +77,8 @@ pub(super) fn end_pod(settings: &Settings, state: &StateDir, pod: &PodDir) -> Re
     Ok(())
 }
 
-/// A controller that is gone for good ends nothing any more. Where nobody serves the tasks of its sandbox
-/// either, there is nothing left that only it could end, as far as can be known; whoever called hears of it.
+/// Decides whether the end succeeds without the controller. If the sandbox's task server is dead too, nothing known is
+/// left that only the controller could end; the caller is told.
 fn without_controller(itself: &Endpoint, server: &Endpoint, error: Error) -> Result<()> {
     if !itself.is_gone() {
         return Err(error);

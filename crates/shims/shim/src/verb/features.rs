@@ -1,4 +1,4 @@
-//! `features`: what a shim, or a runtime, says that it can do, in the words of the OCI specification.
+//! `features`: the features that a shim or a runtime reports, in the format of the OCI specification.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -9,10 +9,10 @@ use orlop_containerd_api::types::RuntimeInfo;
 use crate::arguments::Settings;
 use crate::launch;
 
-/// As much as any shim has to say.
+/// Maximum size of the report.
 const LONGEST: u64 = 1 << 20;
 
-/// Of shims that say nothing.
+/// The report for shims without one.
 const NOTHING: &str = r#"{"ociVersionMin":"1.0.0","ociVersionMax":"1.1.0"}"#;
 
 pub(crate) fn print(told: Option<&str>) {
@@ -23,7 +23,7 @@ pub(crate) fn of_shim(settings: &Settings) -> Option<String> {
     ask(settings).and_then(|answer| of_info(&answer))
 }
 
-/// The answer to `-info`, which older shims do not know. The caller limits the time.
+/// Runs the shim with `-info`, which older shims do not support. The caller sets the time limit.
 fn ask(settings: &Settings) -> Option<Vec<u8>> {
     let mut child = Command::new(&settings.shim)
         .arg("-info")
@@ -41,7 +41,7 @@ fn ask(settings: &Settings) -> Option<Vec<u8>> {
     answer.ok().filter(|_| status.success())
 }
 
-/// The features are JSON.
+/// Extracts the features, which are JSON.
 fn of_info(info: &[u8]) -> Option<String> {
     let features = RuntimeInfo::decode(info).ok()?.features?;
     let json: serde_json::Value = serde_json::from_slice(&features.value).ok()?;

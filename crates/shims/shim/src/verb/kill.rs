@@ -1,4 +1,4 @@
-//! `kill`: a signal for a container.
+//! `kill`: sends a signal to a container.
 
 use crate::arguments::Words;
 use crate::error::{Error, Result};

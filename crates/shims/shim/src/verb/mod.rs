@@ -1,4 +1,4 @@
-//! The commands, by their names.
+//! The commands, one module each.
 
 pub(crate) mod create;
 pub(crate) mod delete;

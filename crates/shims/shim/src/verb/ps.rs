@@ -1,4 +1,4 @@
-//! `ps`: the processes of a container, by their numbers on the host.
+//! `ps`: lists the processes of a container by their pids on the host.
 
 use crate::arguments::Words;
 use crate::error::Result;

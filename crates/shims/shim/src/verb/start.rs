@@ -1,4 +1,4 @@
-//! `start`: lets the first process go.
+//! `start`: starts the first process of a container.
 
 use crate::arguments::Words;
 use crate::error::Result;

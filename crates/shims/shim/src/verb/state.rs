@@ -1,4 +1,4 @@
-//! `state`: what is known of a container.
+//! `state`: prints the state of a container.
 
 use orlop_containerd_api::task_types::Status;
 

@@ -1,4 +1,4 @@
-//! `update`: other resources for a container.
+//! `update`: updates the resources of a container.
 
 use crate::arguments::Words;
 use crate::error::Result;

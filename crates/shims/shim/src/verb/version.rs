@@ -1,4 +1,4 @@
-//! `version`: of what is called, and of this program.
+//! `version`: prints the versions of the shim or controller and of this program.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::error::{Error, Result};
 use crate::rpc::Client;
 
-/// A few lines.
+/// Maximum size of the output.
 const LONGEST: u64 = 16 * 1024;
 const LIMIT: Duration = Duration::from_secs(5);
 
@@ -34,7 +34,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// containerd tells its version; others need not know the question, but have to be there, and be controllers.
+/// Returns the version of containerd. Other servers need not support the query, but must be running controllers.
 fn of_controller(address: &Path, name: &str) -> Result<String> {
     controller::is_one(address, name, LIMIT)?;
     let mut client = Client::connect(&Endpoint::of_controller(address))?;
@@ -46,7 +46,7 @@ fn of_controller(address: &Path, name: &str) -> Result<String> {
     ))
 }
 
-/// `-v` prints the name and then, line by line, what it is made of.
+/// Runs the shim with `-v`, which prints its name and then its details line by line.
 fn of_shim(settings: &Settings) -> Result<Option<String>> {
     let name = settings.shim.file_name().unwrap_or_default();
     let name = name.to_string_lossy();
@@ -64,7 +64,8 @@ fn first_line(program: &Path, option: &str) -> Result<Option<String>> {
     Ok(said.lines().next().map(|line| line.trim().to_owned()))
 }
 
-/// The caller limits the time. What it prints need not be known; but it has to be a program.
+/// Runs a program and returns its output. An unexpected output is accepted, but the program must be executable. The
+/// caller sets the time limit.
 fn output(program: &Path, option: &str) -> Result<String> {
     let mut child = Command::new(program)
         .arg(option)
