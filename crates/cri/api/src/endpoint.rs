@@ -1,17 +1,17 @@
-//! Where a runtime listens.
+//! Addresses of CRI endpoints.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The longest path that fits the kernel's `sockaddr_un`, its final NUL left out.
+/// The maximum path length of the kernel's `sockaddr_un`, without the final NUL.
 const LONGEST_SOCKET_PATH: usize = 107;
 
 /// The address of a CRI endpoint: a unix socket, or a loopback TCP port.
 ///
-/// Written `unix:///run/orlop/orlop.sock`, `/run/orlop/orlop.sock` or `tcp://127.0.0.1:10010`.
-/// The interface has no authentication of its own, so that any other TCP address is refused.
+/// Valid forms are `unix:///run/orlop/orlop.sock`, `/run/orlop/orlop.sock` and `tcp://127.0.0.1:10010`. The interface
+/// has no authentication, so any other TCP address is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Endpoint {
     /// A unix socket by its absolute path.
@@ -20,28 +20,28 @@ pub enum Endpoint {
     Tcp(SocketAddr),
 }
 
-/// Text that isn't an endpoint.
+/// A text that is not an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// Nothing was given.
+    /// The text is empty.
     #[error("the endpoint is empty; use the form unix:///path/to/runtime.sock")]
     Empty,
-    /// A scheme other than `unix` and `tcp`.
+    /// The scheme is neither `unix` nor `tcp`.
     #[error("cannot use endpoint `{0}`: the scheme must be unix:// (or tcp:// on loopback)")]
     Scheme(String),
-    /// A relative path.
+    /// The path is relative.
     #[error("cannot use endpoint `{0}`: the path of a unix socket must be absolute (unix:///path)")]
     Relative(String),
-    /// A path that the kernel has no room for.
+    /// The path is too long for the kernel.
     #[error(
         "cannot use endpoint `{0}`: the path of a unix socket is limited to {LONGEST_SOCKET_PATH} \
          bytes"
     )]
     TooLong(String),
-    /// Something else than an IP address and a port after `tcp://`.
+    /// The text after `tcp://` is not an IP address and a port.
     #[error("cannot use endpoint `{0}`: use tcp://127.0.0.1:PORT or tcp://[::1]:PORT")]
     Tcp(String),
-    /// An address that others can reach.
+    /// The address is reachable from other hosts.
     #[error(
         "refusing endpoint `{0}`: the CRI has no authentication, so this address gives root \
          access; use a unix socket or tcp:// on a loopback address"
@@ -50,7 +50,7 @@ pub enum EndpointError {
 }
 
 impl Endpoint {
-    /// The path of the unix socket, if it is one.
+    /// Returns the path of the unix socket, if it is one.
     pub fn unix_path(&self) -> Option<&Path> {
         match self {
             Self::Unix(path) => Some(path),
@@ -110,7 +110,7 @@ fn loopback(text: &str, address: &str) -> Result<Endpoint, EndpointError> {
     }
 }
 
-/// A scheme as URLs have it, so that a path with a colon in it is still a path.
+/// Whether a text is a URL scheme. A path that contains a colon is still a path.
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic())
         && text

@@ -1,19 +1,19 @@
-//! What an examination of a node has found.
+//! Findings of a node check.
 
 use crate::inspection::{Finding, FindingLevel};
 
 impl Finding {
-    /// All is well.
+    /// Creates a finding without a problem.
     pub fn ok(area: &str, text: impl Into<String>) -> Self {
         Self::new(area, FindingLevel::Ok, text, "")
     }
 
-    /// Something that some pods may need is missing.
+    /// Creates a finding about something missing that some pods may need.
     pub fn warning(area: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(area, FindingLevel::Warning, text, remedy)
     }
 
-    /// Pods can't run, or something is broken.
+    /// Creates a finding about a fault, for example one that prevents pods from running.
     pub fn problem(area: &str, text: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(area, FindingLevel::Problem, text, remedy)
     }

@@ -1,19 +1,19 @@
 //! The Container Runtime Interface: messages, server glue, typed client.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`v1`] | the generated messages and services of CRI v1 |
-//! | [`extensions`] | the generated `orlop.v1` services: what orlop does beyond the CRI |
-//! | [`server`] | serving: message limits, the `v1alpha2` names, unbuilt calls |
+//! | [`extensions`] | the generated `orlop.v1` services, which extend the CRI |
+//! | [`server`] | serving: message limits, the `v1alpha2` names, unimplemented calls |
 //! | [`client`] | calling: a typed client for any endpoint |
-//! | [`Endpoint`] | where a runtime listens |
+//! | [`Endpoint`] | the address of a runtime |
 //! | [`json`] | messages as JSON, with the names that CRI tools print and read |
 //! | [`log`] | the format of container logs |
-//! | [`pod_metrics`] | the metrics of pods and containers, and values of them |
+//! | [`pod_metrics`] | the metrics of pods and containers, and their values |
 //! | [`LabelValues`] | labels that many metrics have in common |
 //! | [`Rpc`] | the calls by name |
 //!
-//! What calls and serves, and the JSON, is the feature `calls`, which is on unless it is declined.
+//! The feature `calls`, on by default, contains the client, the server and JSON.
 
 #[cfg(feature = "calls")]
 pub mod client;
@@ -45,7 +45,7 @@ pub mod v1 {
     pub use crate::metric::Metric;
 }
 
-/// What orlop can do beyond the CRI, generated from `proto/orlop/v1`.
+/// The `orlop.v1` extensions of the CRI, generated from `proto/orlop/v1`.
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod extensions {
     include!(concat!(env!("OUT_DIR"), "/orlop.v1.rs"));

@@ -1,9 +1,8 @@
-//! One measured value, with labels that many values have in common.
+//! A metric sample, with labels that many samples share.
 //!
-//! Each value of a container bears the same six labels, a node of a hundred pods has some ten
-//! thousand values, and a kubelet asks for them again and again. The generated type would hold,
-//! allocate and encode each label of each value on its own; here those of a container are encoded
-//! once. On the wire it is the message as the interface has it.
+//! Each sample of a container has the same six labels. A node with a hundred pods has about ten thousand samples, and
+//! a kubelet requests them repeatedly. The generated type would hold, allocate and encode each label of each sample.
+//! This type encodes the labels of a container once; the wire format is that of the interface.
 
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
@@ -21,46 +20,45 @@ const TYPE: u32 = 3;
 const LABEL_VALUES: u32 = 4;
 const VALUE: u32 = 5;
 
-/// `Metric` of the interface: one measured value.
+/// `Metric` of the interface: one sample.
 #[derive(Debug, Clone, Default)]
 pub struct Metric {
     /// The metric's name.
     pub name: Cow<'static, str>,
-    /// When it was measured, in nanoseconds since the epoch; zero if it was read from a cache
-    /// without one.
+    /// When it was measured, in nanoseconds since the epoch; zero if it comes from a cache without a timestamp.
     pub timestamp: i64,
-    /// How it behaves: a [`MetricType`].
+    /// Its type: a [`MetricType`].
     pub metric_type: i32,
-    /// As many as the descriptor has keys.
+    /// Its label values, as many as the descriptor has keys.
     pub label_values: LabelValues,
     /// The value.
     pub value: Option<UInt64Value>,
 }
 
 impl Metric {
-    /// How it behaves; a counter where that is unknown.
+    /// Returns the type; an unknown one counts as a counter.
     pub fn metric_type(&self) -> MetricType {
         MetricType::try_from(self.metric_type).unwrap_or_default()
     }
 }
 
-/// Values of labels: first those that others have too.
+/// Label values: first the shared ones, then its own.
 #[derive(Debug, Clone, Default)]
 pub struct LabelValues {
     common: Option<Arc<CommonLabels>>,
     own: Vec<String>,
 }
 
-/// Labels of many values.
+/// Label values that many samples share.
 #[derive(Debug)]
 pub struct CommonLabels {
     values: Vec<String>,
-    /// As each message that has them begins its list of labels.
+    /// The encoded start of the label list of each message.
     encoded: Vec<u8>,
 }
 
 impl CommonLabels {
-    /// These.
+    /// Creates shared label values.
     pub fn new(values: Vec<String>) -> Self {
         let mut encoded = Vec::new();
         encoding::string::encode_repeated(LABEL_VALUES, &values, &mut encoded);
@@ -69,7 +67,7 @@ impl CommonLabels {
 }
 
 impl LabelValues {
-    /// Common ones, and then those that only this value has.
+    /// Combines shared label values with those of this sample.
     pub fn new(common: Arc<CommonLabels>, own: Vec<String>) -> Self {
         Self {
             common: Some(common),
@@ -77,7 +75,7 @@ impl LabelValues {
         }
     }
 
-    /// All of them, in the order of the descriptor's keys.
+    /// Iterates over all values, in the order of the descriptor's keys.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         let common = self.common.iter().flat_map(|common| &common.values);
         common.chain(&self.own).map(String::as_str)
@@ -215,7 +213,7 @@ fn of_field(mut error: DecodeError, field: &'static str) -> DecodeError {
 mod tests {
     use super::*;
 
-    /// The message as the generator would have made it.
+    /// The message as the code generator would define it.
     #[derive(Clone, PartialEq, Message)]
     struct Generated {
         #[prost(string, tag = "1")]

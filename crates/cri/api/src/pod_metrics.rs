@@ -1,4 +1,4 @@
-//! The figures of pods and containers in the manner of Prometheus, under cAdvisor's names.
+//! Prometheus metrics of pods and containers, under cAdvisor's names.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use crate::v1::{Metric, MetricDescriptor, MetricType, UInt64Value};
 
 use MetricType::{Counter, Gauge};
 
-/// Labels that every metric has, in the order of their values.
+/// The labels that every metric has, in order.
 pub const LABELS: [&str; 6] = ["id", "name", "image", "container", "namespace", "pod"];
 
-/// A metric: its name, what it tells, the labels beyond the common ones, and its type.
+/// A metric: its name, its help text, its labels beyond the common ones, and its type.
 pub type Row = (
     &'static str,
     &'static str,
@@ -19,7 +19,7 @@ pub type Row = (
     MetricType,
 );
 
-/// What every runtime can tell.
+/// Metrics of every runtime.
 #[rustfmt::skip]
 const COMMON: &[Row] = &[
     ("container_blkio_device_usage_total", "Bytes read from and written to block devices", &["device", "major", "minor", "operation"], Counter),
@@ -79,19 +79,19 @@ const COMMON: &[Row] = &[
     ("container_start_time_seconds", "Start time of the container", &[], Gauge),
 ];
 
-/// The metrics of a runtime.
+/// The metrics that a runtime reports.
 #[derive(Debug, Clone, Copy)]
 pub struct Table {
     own: &'static [Row],
 }
 
 impl Table {
-    /// What every runtime can tell, and what this one tells besides.
+    /// Creates a table of the common metrics and the runtime's own.
     pub const fn with(own: &'static [Row]) -> Self {
         Self { own }
     }
 
-    /// All metrics, in no order.
+    /// Iterates over all metrics, in no particular order.
     pub fn rows(&self) -> impl Iterator<Item = &'static Row> {
         COMMON.iter().chain(self.own)
     }
@@ -103,7 +103,7 @@ impl Table {
         }
     }
 
-    /// All metrics with their labels, by name.
+    /// Returns all metrics with their labels, sorted by name.
     pub fn descriptors(&self) -> Vec<MetricDescriptor> {
         let descriptor = |(name, help, extra, _): &Row| MetricDescriptor {
             name: (*name).to_owned(),
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-/// The values of one pod or container.
+/// Samples of one pod or container.
 #[derive(Debug)]
 pub struct Samples {
     table: Table,
@@ -130,7 +130,7 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// None yet. The labels are in the order of [`LABELS`]; `at` is in nanoseconds.
+    /// Creates an empty set. The labels are in the order of [`LABELS`]; `at` is in nanoseconds.
     pub fn new(table: Table, labels: [String; LABELS.len()], at: i64) -> Self {
         Self {
             table,
@@ -140,22 +140,22 @@ impl Samples {
         }
     }
 
-    /// When the values are read.
+    /// Returns the timestamp of new samples.
     pub fn at(&self) -> i64 {
         self.at
     }
 
-    /// The values that are added from now on were read at another time.
+    /// Sets the timestamp of the samples added from now on.
     pub fn set_at(&mut self, at: i64) {
         self.at = at;
     }
 
-    /// Adds a value of a metric with no labels of its own.
+    /// Adds a sample of a metric without labels of its own.
     pub fn add(&mut self, name: &str, number: u64) {
         self.add_with(name, &[], number);
     }
 
-    /// Adds a value of a metric with these labels of its own.
+    /// Adds a sample of a metric with these labels of its own.
     pub fn add_with(&mut self, name: &str, extra: &[&str], number: u64) {
         let row = self.table.row(name);
         debug_assert_eq!(row.map(|row| row.2.len()), Some(extra.len()), "{name}");
@@ -170,7 +170,7 @@ impl Samples {
         });
     }
 
-    /// All that was added.
+    /// Returns all samples.
     pub fn finish(self) -> Vec<Metric> {
         self.metrics
     }
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn rows_are_found_by_name() {
-        // Which is how they are looked up.
+        // The lookup is a binary search.
         assert!(COMMON.is_sorted_by_key(|row| row.0));
         const OWN: Row = ("a_metric", "of one runtime", &[], Gauge);
         let table = Table::with(&[OWN]);

@@ -1,4 +1,4 @@
-//! `Debug` for messages that may hold secrets: it says what is there, never what it is.
+//! `Debug` output of messages that may contain secrets: it shows which fields are set, never their values.
 
 use std::fmt::{Debug, Formatter, Result};
 
@@ -59,7 +59,7 @@ impl Debug for ExecRequest {
     }
 }
 
-/// A value of which only the absence may be told.
+/// A value that is printed only as set or unset.
 struct Hidden(bool);
 
 impl Hidden {
@@ -74,7 +74,7 @@ impl Debug for Hidden {
     }
 }
 
-/// A command: the program, and how many arguments it has. Passwords travel as arguments.
+/// A command, printed as the program and the number of arguments, because arguments may contain passwords.
 struct Command<'a>(&'a [String]);
 
 impl Debug for Command<'_> {

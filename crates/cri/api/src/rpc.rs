@@ -15,21 +15,21 @@ macro_rules! calls {
             /// All calls: those of the runtime service, then those of the image service.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The name in the interface: `RunPodSandbox`.
+            /// Returns the name in the interface: `RunPodSandbox`.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => stringify!($name),)*
                 }
             }
 
-            /// The name in the kubelet's metrics (label `operation_type`): `run_podsandbox`.
+            /// Returns the name in the kubelet's metrics (label `operation_type`): `run_podsandbox`.
             pub const fn operation(self) -> &'static str {
                 match self {
                     $(Self::$name => $operation,)*
                 }
             }
 
-            /// The call of that name in the interface.
+            /// Finds the call with a name of the interface.
             pub fn from_name(name: &str) -> Option<Self> {
                 match name {
                     $(stringify!($name) => Some(Self::$name),)*

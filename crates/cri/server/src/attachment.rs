@@ -1,4 +1,4 @@
-//! What a pod asks of the node's network.
+//! Network attachment of a pod.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use orlop_network::{Attachment, ContainerId, PortMapping, Protocol};
 
 use crate::fault::Invalid;
 
-/// The attachment of a pod with a network namespace of its own.
+/// Builds the attachment of a pod that has its own network namespace.
 pub fn attachment(
     id: ContainerId,
     netns: impl Into<PathBuf>,
@@ -42,7 +42,7 @@ fn dns(config: DnsConfig) -> Dns {
     }
 }
 
-/// The kubelet sends every port of a container; only those with a host port are mapped.
+/// Converts the port mappings. The kubelet sends every container port; only those with a host port are mapped.
 fn port_mappings(config: &PodSandboxConfig) -> Result<Vec<PortMapping>, Invalid> {
     let asked = config.port_mappings.iter().enumerate();
     asked
@@ -55,7 +55,7 @@ fn port_mappings(config: &PodSandboxConfig) -> Result<Vec<PortMapping>, Invalid>
         .collect()
 }
 
-/// A mapping, or the name of the field that is wrong and why.
+/// Converts a mapping; the error contains the name of the invalid field and the reason.
 fn port_mapping(asked: &AskedPort) -> Result<PortMapping, (&'static str, String)> {
     let port = |name, value: i32| {
         let port = u16::try_from(value).ok().filter(|port| *port > 0);

@@ -1,8 +1,8 @@
-//! The time as CRI counts it.
+//! Timestamps as the CRI counts them.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Nanoseconds since 1970.
+/// Returns the nanoseconds since 1970.
 pub fn now() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -10,7 +10,7 @@ pub fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The same, but after some other moment, even if the clock was set back since.
+/// Returns the current time, but later than `earlier`, even if the clock was set back.
 pub fn after(earlier: Option<i64>) -> i64 {
     let now = now();
     earlier.map_or(now, |earlier| now.max(earlier.saturating_add(1)))

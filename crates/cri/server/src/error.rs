@@ -1,59 +1,59 @@
-//! The errors of a backend's calls, and the kind of gRPC status that each becomes.
+//! Errors of a backend's calls, and the gRPC status code of each.
 
-/// A backend's `Error`: what all of them have, and after that what this one has besides, written as
-/// variants with the attributes of `thiserror`.
+/// Defines a backend's `Error`: the variants of all backends and its own, which are written with the attributes of
+/// `thiserror`.
 #[macro_export]
 macro_rules! backend_error {
     ($($own:tt)*) => {
-        /// Why a call failed.
+        /// The error of a call.
         #[derive(Debug, thiserror::Error)]
         pub enum Error {
-            /// No pod, container or image by that name.
+            /// The pod, container or image does not exist.
             #[error("{what} {id:?} not found")]
             NotFound {
-                /// "pod sandbox", "container" …
+                /// The kind of object: "pod sandbox", "container" …
                 what: &'static str,
-                /// What the caller asked for.
+                /// The id or name in the request.
                 id: String,
             },
-            /// The request itself is wrong.
+            /// The request is invalid.
             #[error("{field}: {problem}")]
             Invalid {
                 /// The field's path in the request.
                 field: String,
-                /// What is wrong with it and what would be right.
+                /// The problem and the valid values.
                 problem: String,
             },
-            /// Not in the present state.
+            /// The object is in the wrong state.
             #[error("{0}")]
             Precondition(String),
-            /// It took longer than the caller or we allow.
+            /// The operation exceeded the caller's deadline or our timeout.
             #[error("{0}")]
             Timeout(String),
-            /// Known, and not to be had here; the reason is in the message.
+            /// Not supported here; the message has the reason.
             #[error("{0}")]
             Unimplemented(String),
             /// A limit of this node is reached.
             #[error("{0}")]
             Exhausted(String),
-            /// The node, not the caller, has a problem.
+            /// The node has a problem, not the request.
             #[error("{0}")]
             Internal(String),
             /// A system call failed.
             #[error("{doing}")]
             Io {
-                /// What was being done to what.
+                /// The operation and its object.
                 doing: String,
-                /// The system's answer.
+                /// The system's error.
                 #[source]
                 source: std::io::Error,
             },
-            /// The pod's network could not be made or undone.
+            /// Setup or teardown of the pod's network failed.
             #[error("{doing}")]
             Network {
-                /// What was being done to what.
+                /// The operation and its object.
                 doing: String,
-                /// The library's answer.
+                /// The library's error.
                 #[source]
                 source: orlop_network::Error,
             },
@@ -61,7 +61,7 @@ macro_rules! backend_error {
         }
 
         impl Error {
-            /// A wrong field of the request.
+            /// Creates an error about an invalid field.
             pub fn invalid(field: impl Into<String>, problem: impl Into<String>) -> Self {
                 Self::Invalid {
                     field: field.into(),
@@ -69,13 +69,13 @@ macro_rules! backend_error {
                 }
             }
 
-            /// For `map_err` on system calls: says what was being done.
+            /// Returns a function for `map_err` that adds the operation to a system error.
             pub fn io(doing: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
                 let doing = doing.into();
                 move |source| Self::Io { doing, source }
             }
 
-            /// The kind of what all backends have.
+            /// Returns the status code of a variant that all backends have.
             fn common_code(&self) -> Option<tonic::Code> {
                 Some(match self {
                     Self::NotFound { .. } => tonic::Code::NotFound,

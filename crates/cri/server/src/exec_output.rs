@@ -1,24 +1,24 @@
-//! What is kept of a command's output until the command ends (`ExecSync`).
+//! Buffer for a command's output until the command exits (`ExecSync`).
 //!
-//! An answer has to fit into a message, and commands run in any number at a time. What does not fit
-//! is cut off without an error, as the CRI has it: of each stream its begin is kept.
+//! A response must fit into a message, and any number of commands run in parallel. Excess output is dropped without an
+//! error, as the CRI specifies: the start of each stream is kept.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use orlop_cri_api::server::MessageLimits;
 
-/// What a message takes beside the streams.
+/// Bytes of a message in addition to the streams.
 const FRAME: usize = 4 << 10;
 
-/// What each stream may keep whatever other commands print. Checks of health print less.
+/// Bytes that each stream may always buffer, independent of other commands. Health checks print less.
 const ALWAYS: usize = 16 << 10;
 
-/// The memory for the outputs of all commands under way.
+/// Memory limit for the output of all running commands.
 #[derive(Debug, Clone)]
 pub struct OutputBudget {
     shares: Arc<Shares>,
-    /// The most that an answer takes of both streams.
+    /// Maximum size in bytes of both streams in a response.
     both: usize,
 }
 
@@ -29,8 +29,8 @@ struct Shares {
 }
 
 impl OutputBudget {
-    /// So many bytes, for answers that fit into a message of at most `message` bytes and one that
-    /// kubelets take.
+    /// Creates a limit of `bytes`. A response fits into a message of `message` bytes and into one that kubelets
+    /// accept.
     pub fn new(bytes: usize, message: usize) -> Self {
         Self {
             shares: Arc::new(Shares {
@@ -41,7 +41,7 @@ impl OutputBudget {
         }
     }
 
-    /// So many bytes from now on; what is taken of more stays so until it is given back.
+    /// Changes the limit; memory beyond it stays in use until it is released.
     pub fn resize(&self, bytes: usize) {
         self.shares.all.store(bytes, Ordering::Relaxed);
     }
@@ -62,16 +62,16 @@ impl OutputBudget {
     }
 }
 
-/// One of a command's outputs.
+/// An output stream of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputStream {
-    /// Its standard output.
+    /// The standard output.
     Out,
-    /// Its standard error.
+    /// The standard error.
     Err,
 }
 
-/// What is kept of the output of one command.
+/// The buffered output of one command.
 #[derive(Debug)]
 pub struct ExecOutput {
     streams: [Kept; 2],
@@ -83,12 +83,12 @@ pub struct ExecOutput {
 #[derive(Debug, Default)]
 struct Kept {
     bytes: Vec<u8>,
-    /// Whether something was dropped: what comes after a gap is dropped, too.
+    /// Whether output was dropped; everything after a gap is dropped, too.
     cut: bool,
 }
 
 impl ExecOutput {
-    /// Nothing yet, and never more than `each` bytes of a stream.
+    /// Creates an empty buffer with at most `each` bytes per stream.
     pub fn new(each: usize, budget: &OutputBudget) -> Self {
         Self {
             streams: Default::default(),
@@ -98,8 +98,8 @@ impl ExecOutput {
         }
     }
 
-    /// Takes in output and drops what does not fit. A stream has half of the room for sure, and
-    /// what the other one leaves.
+    /// Buffers output and drops the excess. A stream is guaranteed half of the space, and may use what the other one
+    /// leaves.
     pub fn keep(&mut self, stream: OutputStream, bytes: &[u8]) {
         let (own, other) = match stream {
             OutputStream::Out => (0, 1),
@@ -128,12 +128,12 @@ impl ExecOutput {
         kept.cut |= fits < bytes.len();
     }
 
-    /// Whether something was dropped.
+    /// Whether output was dropped.
     pub fn is_cut(&self) -> bool {
         self.streams.iter().any(|stream| stream.cut)
     }
 
-    /// What was kept of the standard output and of the standard error.
+    /// Takes the buffered standard output and standard error.
     pub fn take(&mut self) -> (Vec<u8>, Vec<u8>) {
         let [out, err] = &mut self.streams;
         (
@@ -142,14 +142,14 @@ impl ExecOutput {
         )
     }
 
-    /// Has memory ready for more of a stream, and answers for how much of it.
+    /// Reserves memory for more of a stream and returns how much is available.
     fn make_room(&mut self, stream: usize, more: usize) -> usize {
         let bytes = &mut self.streams[stream].bytes;
         let (length, capacity) = (bytes.len(), bytes.capacity());
         if length + more <= capacity {
             return more;
         }
-        // Twice as much at a time, or as much as there is.
+        // Tries to double the capacity, and otherwise takes only what is needed.
         for capacity_wanted in [
             (length + more).max(2 * length).min(self.each),
             length + more,

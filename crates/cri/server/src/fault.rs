@@ -1,4 +1,4 @@
-//! Why a call failed, and the one place where that becomes a gRPC status.
+//! Conversion of errors to a gRPC status, in one place.
 
 use std::error::Error as StdError;
 use std::io;
@@ -7,30 +7,30 @@ use orlop_pool::NoThread;
 pub use orlop_text::with_causes as chain;
 use tonic::{Code, Status};
 
-/// What a backend's call can fail with.
+/// An error of a backend's call.
 pub trait Fault: StdError {
-    /// The kind that clients see.
+    /// Returns the gRPC status code.
     fn code(&self) -> Code;
 
-    /// How the message begins of a failure that kubelets know by that. They see it only with the code
-    /// [`Code::Unknown`], which they strip off before they look.
+    /// Returns the message prefix by which kubelets recognise the failure. They see it only with the code
+    /// [`Code::Unknown`], which they strip before the comparison.
     fn known_word(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// A field of a request that is wrong.
+/// An invalid field of a request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {problem}")]
 pub struct Invalid {
     /// The field's path in the request.
     pub field: String,
-    /// What is wrong with it and what would be right.
+    /// The problem and the valid values.
     pub problem: String,
 }
 
 impl Invalid {
-    /// Names the field and what is wrong.
+    /// Creates an error from the field and the problem.
     pub fn new(field: impl Into<String>, problem: impl Into<String>) -> Self {
         Self {
             field: field.into(),
@@ -39,7 +39,7 @@ impl Invalid {
     }
 }
 
-/// The answer that a caller gets.
+/// Converts an error to the status that the client receives.
 pub fn status(fault: &(impl Fault + 'static)) -> Status {
     let message = readable(chain(fault));
     match fault.known_word() {
@@ -49,11 +49,12 @@ pub fn status(fault: &(impl Fault + 'static)) -> Status {
     }
 }
 
-/// A message that reaches its reader. A status is a header, and a client may refuse an answer whose headers
-/// are too large: gRPC's library in C does from 8 KiB on, and then tells of that instead. What strangers named
-/// without end is left out in the middle: a message begins with what was being done, and ends with why it failed.
+/// Shortens a message so that clients accept it. A status is a header, and a client may reject a response with large
+/// headers: gRPC's C library does from 8 KiB on, and reports only that. The middle is cut: the start has the
+/// operation, and the end has the reason.
 fn readable(message: String) -> String {
-    /// As it is sent: others than letters, digits and signs of ASCII take three bytes for each (gRPC over HTTP/2).
+    /// Limit in encoded bytes: characters other than ASCII letters, digits and punctuation take three bytes each (gRPC
+    /// over HTTP/2).
     const MOST: usize = 4 << 10;
     let sent = |letter: char| match letter {
         ' '..='$' | '&'..='~' => 1,
@@ -78,7 +79,7 @@ fn readable(message: String) -> String {
     format!("{begin} ... {end}")
 }
 
-/// The kind of a system call's failure.
+/// Returns the status code of a system error.
 pub fn io_code(error: &io::Error) -> Code {
     match error.kind() {
         io::ErrorKind::StorageFull => Code::ResourceExhausted,

@@ -1,4 +1,4 @@
-//! What both backends examine.
+//! Node checks that both backends share.
 
 use orlop_cri_api::inspection::Finding;
 use orlop_network::Status;

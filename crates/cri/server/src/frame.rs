@@ -1,5 +1,5 @@
-//! The services, once for all backends: each call is handed to the file in the backend's `rpc/` that
-//! bears its name, or in `rpc_images/`, `rpc_networks/` …, if it is one of orlop's own.
+//! The gRPC services, shared by all backends. Each call is delegated to the file of its name in the backend's `rpc/`,
+//! or in `rpc_images/`, `rpc_networks/` … for orlop's own services.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tonic::Status;
 
 use crate::fault::{Fault, status};
 
-/// The answers of a streaming call.
+/// The responses of a streaming call.
 pub type Answers<T> = BoxStream<'static, Result<T, Status>>;
 
-/// Entries in one message of a streaming list.
+/// Number of entries in one message of a streaming list.
 const BATCH: usize = 64;
 
-/// A list as a stream of batches; a batch is made only when the client is ready for it.
+/// Streams a list in batches; a batch is built only when the client is ready for it.
 pub fn in_batches<T, M>(
     items: Vec<T>,
     mut make: impl FnMut(Vec<T>) -> M + Send + 'static,
@@ -27,7 +27,7 @@ where
     stream::iter(batches(items).map(move |batch| Ok(make(batch)))).boxed()
 }
 
-/// The same for batches whose making takes a while.
+/// Streams a list in batches that are slow to build.
 pub fn in_slow_batches<T, M, F>(
     items: Vec<T>,
     make: impl FnMut(Vec<T>) -> F + Send + 'static,
@@ -48,21 +48,21 @@ fn batches<T>(items: Vec<T>) -> impl Iterator<Item = Vec<T>> {
     })
 }
 
-/// What the services are served by.
+/// Implementation of the services.
 pub trait Backend: Clone + Send + Sync + 'static {
-    /// Why a call failed.
+    /// The error of a call.
     type Failure: Fault + Send + Sync + 'static;
 
-    /// Does what a call that changes something asks for; `work` may be made a task of its own, which
-    /// goes on when the client has left.
+    /// Runs the work of a call that changes state. `work` may run in its own task, which continues if the client
+    /// disconnects.
     fn act<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Arc<Self::Failure>>> + Send + 'static,
     ) -> impl Future<Output = Result<T, Arc<Self::Failure>>> + Send;
 }
 
-/// Makes a [`Backend`] serve CRI: `rpc` is in scope where this stands, with a module for each call and
-/// in it `call(&backend, request)`.
+/// Implements CRI for a [`Backend`]. The module `rpc` must be in scope, with a module for each call that contains
+/// `call(&backend, request)`.
 #[macro_export]
 macro_rules! serve_cri {
     ($backend:ty) => {
@@ -88,7 +88,7 @@ macro_rules! serve_cri {
                 list_metric_descriptors(ListMetricDescriptorsRequest) -> ListMetricDescriptorsResponse;
                 list_pod_sandbox_metrics(ListPodSandboxMetricsRequest) -> ListPodSandboxMetricsResponse;
                 runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse;
-                // These two are joined by those who ask again, and go on by themselves.
+                // A retry joins a running call of these two, and they continue without a client.
                 run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse;
                 create_container(CreateContainerRequest) -> CreateContainerResponse;
             }
@@ -136,7 +136,7 @@ macro_rules! serve_cri {
         #[tonic::async_trait]
         impl orlop_cri_api::$package::$server::$service for $backend {
             $(
-                // Ends when the client leaves.
+                // Stops when the client disconnects.
                 async fn $ask(
                     &self,
                     request: tonic::Request<orlop_cri_api::$package::$ask_request>,
@@ -186,7 +186,7 @@ macro_rules! serve_cri {
     };
 }
 
-/// Makes a [`Backend`] serve `orlop.v1.Inspection` from its `rpc_inspection`.
+/// Implements `orlop.v1.Inspection` for a [`Backend`], from its `rpc_inspection`.
 #[macro_export]
 macro_rules! serve_inspection {
     ($backend:ty) => {
@@ -203,7 +203,7 @@ macro_rules! serve_inspection {
     };
 }
 
-/// Makes a [`Backend`] serve `orlop.v1.Images` from its `rpc_images`.
+/// Implements `orlop.v1.Images` for a [`Backend`], from its `rpc_images`.
 #[macro_export]
 macro_rules! serve_images {
     ($backend:ty) => {
@@ -229,8 +229,8 @@ macro_rules! serve_images {
     };
 }
 
-/// Makes a [`Backend`] serve what orlop has beside CRI and images: networks from `rpc_networks`,
-/// containers from `rpc_containers`.
+/// Implements orlop's other services for a [`Backend`]: networks from `rpc_networks`, containers from
+/// `rpc_containers`.
 #[macro_export]
 macro_rules! serve_extensions {
     ($backend:ty) => {
@@ -253,7 +253,7 @@ macro_rules! serve_extensions {
     };
 }
 
-/// What a client gets.
+/// Converts the result of a call to the client's response.
 pub fn answered<B: Backend, T>(
     answer: Result<T, Arc<B::Failure>>,
 ) -> Result<tonic::Response<T>, Status> {
@@ -268,7 +268,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes three batches and one item more, one after the other; `made` counts the batches.
+    /// Takes three batches and one more item, in sequence; `made` counts the batches.
     async fn take_slowly(mut answers: Answers<Vec<usize>>, made: &AtomicUsize) {
         let mut all = Vec::new();
         for taken in 1..=4 {

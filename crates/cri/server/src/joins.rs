@@ -1,8 +1,7 @@
 //! Operations that several callers may share.
 //!
-//! A caller that comes back after its deadline, with the same identity, must not find its own
-//! earlier try in the way: it joins it. The work is a task of its own, so that it goes on when every
-//! caller has left.
+//! A client that retries after its deadline joins its own earlier attempt, found by identity, instead of conflicting
+//! with it. The work is a separate task, which continues when all callers have left.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -18,8 +17,7 @@ type Outcome<T, E> = Result<T, Arc<E>>;
 
 type Operation<T, E> = Shared<BoxFuture<'static, Outcome<T, E>>>;
 
-/// The operations under way, by identity; each with what was asked for, where the identity does not
-/// say that.
+/// The running operations by identity. Each has the request, if the identity does not contain it.
 pub struct Joins<K, T, E, Q = ()> {
     running: Running<K, T, E, Q>,
 }
@@ -29,19 +27,19 @@ type Running<K, T, E, Q> = Arc<Mutex<HashMap<K, UnderWay<T, E, Q>>>>;
 struct UnderWay<T, E, Q> {
     asked: Q,
     operation: Operation<T, E>,
-    /// How many callers wait for it.
+    /// Number of callers that wait for it.
     callers: usize,
-    /// When the last of them left, if none is there.
+    /// When the last caller left, if none waits.
     left: Option<Instant>,
 }
 
-/// Why an operation has no outcome of its own.
+/// The reason why an operation has no result of its own.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// It panicked, or the runtime has ended.
+    /// The operation panicked, or the tokio runtime has stopped.
     #[error("the operation panicked or was cancelled: {0}")]
     Broken(JoinError),
-    /// Somebody asks for another thing under this identity.
+    /// Another request is running under this identity.
     #[error(
         "{0} is being created with a different configuration; wait until that request finishes"
     )]
@@ -69,8 +67,8 @@ where
     E: From<Failure> + Send + Sync + 'static,
     Q: PartialEq + Send + 'static,
 {
-    /// Joins the operation of this identity, or starts it. One that was asked for something else is
-    /// not joined, but told of.
+    /// Joins the operation of this identity, or starts it. If the running operation has another request, returns an
+    /// error.
     pub async fn run_as<F>(&self, key: K, asked: Q, start: impl FnOnce() -> F) -> Outcome<T, E>
     where
         K: std::fmt::Display,
@@ -82,20 +80,20 @@ where
         }
     }
 
-    /// For how long nobody has waited for the operation of this identity; zero while somebody does.
+    /// Returns how long no caller has waited for the operation of this identity; zero if one waits.
     pub fn abandoned(&self, key: &K) -> Duration {
         let running = self.running.lock();
         let left = running.get(key).and_then(|under_way| under_way.left);
         left.map_or(Duration::ZERO, |left| left.elapsed())
     }
 
-    /// How many operations are under way.
+    /// Returns the number of running operations.
     pub fn count(&self) -> usize {
         let running = self.running.lock();
         running.len()
     }
 
-    /// `None` if what is under way was asked for something else.
+    /// Joins or starts an operation; `None` if the running one has another request.
     fn join<F>(&self, key: &K, asked: Q, start: impl FnOnce() -> F) -> Option<Joined<K, T, E, Q>>
     where
         F: Future<Output = Outcome<T, E>> + Send + 'static,
@@ -155,10 +153,10 @@ where
     }
 }
 
-/// An operation, and that somebody waits for it.
+/// An operation, and the guard of a waiting caller.
 type Joined<K, T, E, Q> = (Operation<T, E>, Caller<K, T, E, Q>);
 
-/// Somebody who waits for an operation.
+/// Guard of a caller that waits for an operation.
 struct Caller<K: Hash + Eq, T, E, Q> {
     running: Running<K, T, E, Q>,
     key: K,
@@ -167,7 +165,7 @@ struct Caller<K: Hash + Eq, T, E, Q> {
 impl<K: Hash + Eq, T, E, Q> Drop for Caller<K, T, E, Q> {
     fn drop(&mut self) {
         let mut running = self.running.lock();
-        // It may be over, and even the next one of its identity begun, which has callers then.
+        // The operation may have ended, and the next one of its identity may run with callers of its own.
         if let Some(under_way) = running.get_mut(&self.key) {
             under_way.callers = under_way.callers.saturating_sub(1);
             if under_way.callers == 0 {
@@ -177,7 +175,7 @@ impl<K: Hash + Eq, T, E, Q> Drop for Caller<K, T, E, Q> {
     }
 }
 
-/// Takes the operation off the list when it ends, also by a panic.
+/// Removes the operation from the list when it ends, also after a panic.
 struct Forget<K: Hash + Eq, T, E, Q> {
     running: Running<K, T, E, Q>,
     key: K,

@@ -1,17 +1,17 @@
-//! What the CRI services of all backends share.
+//! Parts of the CRI services that all backends share.
 //!
-//! * `attachment`: what a pod asks of the network
-//! * `events`: who listens to what happens
-//! * `fault`: why a call failed, and the gRPC status of that
+//! * `attachment`: the network attachment that a pod requests
+//! * `events`: pod and container events and their subscribers
+//! * `fault`: conversion of errors to a gRPC status
 //! * `error`: the errors that all backends have
-//! * `finding`: what both examine
-//! * `frame`: CRI's services, each call handed to a file of the backend's
+//! * `finding`: node checks of both backends
+//! * `frame`: the CRI services; each call is delegated to a file of the backend
 //! * `joins`: operations that several callers share
 //! * `sessions`: exec, attach and port-forward
 //! * `until_end`: a connection to a pod's port, which ends with the pod
-//! * `exec_output`: what is kept of a command's output
-//! * `timeline`: where the time of a pod's start, or of a pull, went
-//! * `usage`: what cgroups, namespaces and layers count, in CRI's words
+//! * `exec_output`: the buffered output of a command
+//! * `timeline`: durations of the steps of a pod's start or of a pull
+//! * `usage`: statistics of cgroups, namespaces and layers in the CRI's format
 
 pub mod attachment;
 pub mod clock;

@@ -1,5 +1,4 @@
-//! Exec, attach and port-forward: what may be asked for, the URL that a client gets, and the server
-//! behind it.
+//! Exec, attach and port-forward: validation of requests, the URL for the client, and the streaming server.
 
 use std::fmt::Display;
 use std::net::SocketAddr;
@@ -18,18 +17,18 @@ use orlop_streaming::{
 
 use crate::fault::{Fault, Invalid, chain};
 
-/// The listener for sessions.
+/// Settings of the listener for sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Streaming {
-    /// Where it listens; port 0 takes a free one.
+    /// The listening address; port 0 selects a free port.
     pub listen: SocketAddr,
-    /// Certificate and key files; without them the sessions are plain HTTP.
+    /// Certificate and key files; without them sessions use plain HTTP.
     pub tls: Option<(PathBuf, PathBuf)>,
-    /// Clients must show a certificate of this authority.
+    /// The CA that must have issued the client certificates, if set.
     pub client_ca: Option<PathBuf>,
-    /// How TLS is spoken.
+    /// TLS versions and cipher suites.
     pub terms: TlsTerms,
-    /// A session without a byte for this long ends.
+    /// A session without traffic for this long is closed.
     pub idle_timeout: Duration,
 }
 
@@ -43,7 +42,7 @@ impl Streaming {
         })
     }
 
-    /// What a server that listens there is to go by, for its `change`; says why it cannot.
+    /// Prepares new settings for a running server's `change`; returns the reason if they are invalid.
     pub fn prepare(&self, server: &Server) -> Result<Change, String> {
         let prepared = server.prepare(self.files(), self.terms.clone(), self.idle_timeout);
         prepared.map_err(|error| {
@@ -54,7 +53,7 @@ impl Streaming {
         })
     }
 
-    /// Begins to serve; says why not.
+    /// Starts the server; returns the reason if it cannot.
     pub async fn serve(&self, host: impl Host) -> Result<Server, String> {
         let config = orlop_streaming::Config {
             address: self.listen,
@@ -68,9 +67,9 @@ impl Streaming {
     }
 }
 
-/// What sessions lead to.
+/// Targets of sessions.
 pub trait Host: Send + Sync + 'static {
-    /// Why one ended badly.
+    /// The error of a session.
     type Failure: Fault + 'static;
 
     /// Runs a command for a client.
@@ -80,14 +79,14 @@ pub trait Host: Send + Sync + 'static {
         client: Session,
     ) -> impl Future<Output = Result<ExitOutcome, Arc<Self::Failure>>> + Send;
 
-    /// Joins a client to the streams of a container.
+    /// Connects a client to the streams of a container.
     fn attach(
         &self,
         request: orlop_streaming::AttachRequest,
         client: Session,
     ) -> impl Future<Output = Result<(), Arc<Self::Failure>>> + Send;
 
-    /// A connection to a port of a pod.
+    /// Connects a client to a port of a pod.
     fn port_forward(
         &self,
         pod_id: &str,
@@ -95,7 +94,7 @@ pub trait Host: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Box<dyn Duplex>, Arc<Self::Failure>>> + Send;
 }
 
-/// A host, as the server sees it.
+/// Adapter of a [`Host`] for the streaming server.
 struct Backend<H>(H);
 
 impl<H: Host> orlop_streaming::Backend for Backend<H> {
@@ -124,18 +123,18 @@ impl<H: Host> orlop_streaming::Backend for Backend<H> {
     }
 }
 
-/// An error as the client shows it: one line.
+/// Converts an error to the single line that the client prints.
 fn told<F: Fault + 'static>(failure: Arc<F>) -> BackendError {
     chain(&*failure).into()
 }
 
-/// Why there is no URL.
+/// The reason why no URL is returned.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The request itself is wrong.
+    /// The request is invalid.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// As many sessions as may be have been asked for and not begun.
+    /// The limit of pending sessions is reached.
     #[error("{0}")]
     Full(#[from] TooManyPending),
 }
@@ -144,7 +143,7 @@ fn invalid(field: &'static str, problem: impl Display) -> Refused {
     Invalid::new(field, problem.to_string()).into()
 }
 
-/// Refuses a command that makes no session.
+/// Validates an exec request.
 pub fn check_exec(request: &ExecRequest) -> Result<(), Refused> {
     check_streams(request.tty, [request.stdin, request.stdout, request.stderr])?;
     if request.cmd.first().is_none_or(String::is_empty) {
@@ -153,7 +152,7 @@ pub fn check_exec(request: &ExecRequest) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Refuses streams that make no session.
+/// Validates an attach request.
 pub fn check_attach(request: &AttachRequest) -> Result<(), Refused> {
     check_streams(request.tty, [request.stdin, request.stdout, request.stderr])
 }
@@ -170,7 +169,7 @@ fn check_streams(tty: bool, [stdin, stdout, stderr]: [bool; 3]) -> Result<(), Re
     Ok(())
 }
 
-/// The ports that are asked for.
+/// Returns the requested ports.
 pub fn ports(request: &PortForwardRequest) -> Result<Vec<u16>, Refused> {
     let ports = request.port.iter().map(|port| {
         let valid = u16::try_from(*port).ok().filter(|port| *port > 0);
@@ -184,7 +183,7 @@ pub fn ports(request: &PortForwardRequest) -> Result<Vec<u16>, Refused> {
     ports.collect()
 }
 
-/// A URL for a command in this container, once and soon.
+/// Returns a short-lived, single-use URL for a command in this container.
 pub fn exec(
     server: &Server,
     request: ExecRequest,
@@ -201,8 +200,8 @@ pub fn exec(
     Ok(ExecResponse { url })
 }
 
-/// A URL for the streams of this container, once and soon; whether it has a terminal it knows better
-/// than the client.
+/// Returns a short-lived, single-use URL for the streams of this container. Whether it has a terminal is the
+/// container's fact, not the client's.
 pub fn attach(
     server: &Server,
     request: &AttachRequest,
@@ -219,7 +218,7 @@ pub fn attach(
     Ok(AttachResponse { url })
 }
 
-/// A URL for ports of this pod, once and soon.
+/// Returns a short-lived, single-use URL for ports of this pod.
 pub fn port_forward(
     server: &Server,
     pod_id: String,

@@ -1,4 +1,4 @@
-//! A connection that ends with the pod that it leads to.
+//! Connections that end with their pod.
 #![allow(
     unsafe_code,
     reason = "a process's descriptor belongs to its registration"
@@ -13,31 +13,31 @@ use std::time::{Duration, Instant};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
-/// How long a pod's last words may take to be read, after its end.
+/// How long data may still be read after the pod's end.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A stream that breaks off once its pod has ended. What a pod with the node's network listens to is the node's, and
-/// would be forwarded to a client of the pod for as long as that stays.
+/// A stream that breaks after its pod has ended. A port of a host-network pod belongs to the node; without this, it
+/// would stay forwarded to the pod's client.
 pub struct UntilEnd<S, E> {
     stream: S,
     end: End<E>,
 }
 
 enum End<E> {
-    /// Completes with the pod.
+    /// The pod still runs; the future completes at its end.
     ToCome(E),
-    /// It was then.
+    /// The pod ended at this time.
     Was(Instant),
 }
 
 impl<S, E: Future<Output = ()> + Unpin> UntilEnd<S, E> {
-    /// A stream that ends when `end` completes.
+    /// Creates a stream that ends when `end` completes.
     pub fn new(stream: S, end: E) -> Self {
         let end = End::ToCome(end);
         Self { stream, end }
     }
 
-    /// Since when it is over; if it is not, the task is woken up when it is.
+    /// Returns when the pod ended; otherwise registers the task to be woken at its end.
     fn over(&mut self, cx: &mut Context<'_>) -> Option<Instant> {
         let at = match &mut self.end {
             End::Was(at) => *at,
@@ -53,7 +53,7 @@ impl<S, E: Future<Output = ()> + Unpin> UntilEnd<S, E> {
     }
 }
 
-/// Waits for the end of a process, by a descriptor of it; for ever where that cannot be waited for.
+/// Waits for the end of a process by its pidfd; waits forever if the pidfd cannot be polled.
 pub async fn end_of(process: OwnedFd) {
     // SAFETY: an `OwnedFd` has the same open descriptor from its making to its drop.
     let registered = unsafe { AsyncFd::register_with_interest(process, Interest::READABLE) };

@@ -1,4 +1,4 @@
-//! Bodies of HTTP messages and other streams of strangers, read within a limit.
+//! Size-limited reading of HTTP bodies and other untrusted streams.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Body;
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 
-/// All of a body, if that is no more than `limit` bytes.
+/// Reads a whole body of at most `limit` bytes.
 #[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
 pub async fn read_body<B>(body: B, limit: usize) -> io::Result<Bytes>
 where
@@ -25,8 +25,8 @@ where
         })
 }
 
-/// Reads what a stream gives first, no more than `most` bytes. What came before an error or before
-/// nobody waited any more is in `read` as well.
+/// Reads the start of a stream, at most `most` bytes. `read` also contains what came before an error or a
+/// cancellation.
 #[expect(clippy::disallowed_methods, reason = "a limit is what it has here")]
 pub(crate) async fn read_start(
     from: impl AsyncRead + Unpin,

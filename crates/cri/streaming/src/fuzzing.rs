@@ -1,4 +1,4 @@
-//! Whole connections fed with arbitrary bytes, for fuzzing. Not part of the interface.
+//! Entry points for fuzzing: whole connections fed with arbitrary bytes. Not part of the public interface.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ const LIMITS: Limits = Limits {
     idle: Duration::from_secs(10),
 };
 
-/// A SPDY connection must end when its peer does, whatever that has sent before.
+/// Runs a SPDY connection, which must end when its peer does, whatever the peer has sent.
 pub async fn spdy(data: &[u8]) {
     for role in [Role::Server, Role::Client] {
         let (near, far) = tokio::io::duplex(64 * 1024);
@@ -37,7 +37,7 @@ pub async fn spdy(data: &[u8]) {
     }
 }
 
-/// A WebSocket connection must end when its peer does, whatever that has sent before.
+/// Runs a WebSocket connection, which must end when its peer does, whatever the peer has sent.
 pub async fn websocket(data: &[u8]) {
     for role in [Role::Server, Role::Client] {
         for encoding in [Encoding::Binary, Encoding::Base64, Encoding::Tunnel] {
@@ -62,7 +62,7 @@ pub async fn websocket(data: &[u8]) {
 async fn feed(far: DuplexStream, data: &[u8], closed: CancellationToken) {
     let (mut reader, mut writer) = tokio::io::split(far);
     let send = async {
-        // The connection may break off in the middle, for good reasons.
+        // The connection may rightly close before the end of the data.
         let _ = writer.write_all(data).await;
         let _ = writer.shutdown().await;
         let ended = tokio::time::timeout(Duration::from_secs(10), closed.cancelled()).await;

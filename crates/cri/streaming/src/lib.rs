@@ -1,7 +1,7 @@
-//! Exec, attach and port-forward for Kubernetes, over SPDY/3.1 and WebSocket: the server that a
-//! container runtime hands out URLs of, and the client that follows them.
+//! Exec, attach and port-forward for Kubernetes, over SPDY/3.1 and WebSocket: the server whose URLs a container
+//! runtime returns, and the client that opens them.
 //!
-//! The crate knows neither CRI nor containers: a [`Backend`] runs what clients ask for.
+//! The crate does not depend on CRI or containers: a [`Backend`] runs the requests of clients.
 #![cfg_attr(
     test,
     allow(

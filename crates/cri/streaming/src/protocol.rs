@@ -1,4 +1,4 @@
-//! The names under which Kubernetes' streaming protocols are negotiated.
+//! Names for the negotiation of Kubernetes' streaming protocols.
 
 use crate::ws::Encoding;
 
@@ -6,20 +6,20 @@ use crate::ws::Encoding;
 pub(crate) const SPDY_UPGRADE: &str = "SPDY/3.1";
 /// The `Upgrade` value of WebSocket.
 pub(crate) const WEBSOCKET_UPGRADE: &str = "websocket";
-/// Header with the versions that a SPDY client can speak, and the one the server chose.
+/// Header with the versions that a SPDY client supports, and the version that the server selects.
 pub(crate) const STREAM_PROTOCOL: &str = "X-Stream-Protocol-Version";
-/// Header with the versions a server speaks, when none of the client's was among them.
+/// Header with the versions that a server supports, sent if none of the client's is among them.
 pub(crate) const ACCEPTED_PROTOCOLS: &str = "X-Accepted-Stream-Protocol-Versions";
-/// The one port-forward protocol over SPDY.
+/// The port-forward protocol over SPDY.
 pub(crate) const PORT_FORWARD: &str = "portforward.k8s.io";
-/// SPDY port-forward within a WebSocket.
+/// SPDY port-forward inside a WebSocket.
 pub(crate) const TUNNELLED_PORT_FORWARD: &str = "SPDY/3.1+portforward.k8s.io";
 
-/// Header of a SPDY stream that says what it carries.
+/// Header of a SPDY stream with its purpose.
 pub(crate) const STREAM_TYPE: &str = "streamType";
 /// Header of a port-forward stream with the port in the pod.
 pub(crate) const PORT: &str = "port";
-/// Header of a port-forward stream that says which two streams belong together.
+/// Header of a port-forward stream that pairs the two streams of a connection.
 pub(crate) const REQUEST_ID: &str = "requestID";
 
 /// A version of the remote command protocol, for exec and attach.
@@ -51,24 +51,24 @@ impl Version {
         ("base64.channel.k8s.io", (Self::V1, Encoding::Base64)),
     ];
 
-    /// Whether the result is a JSON status; before, it was plain text and only about failures.
+    /// Whether the result is a JSON status; older versions send plain text and only on failure.
     pub(crate) fn has_status(self) -> bool {
         self >= Self::V4
     }
 
-    /// Whether a terminal's size can be told over SPDY.
+    /// Whether the version supports terminal sizes over SPDY.
     pub(crate) fn has_resize(self) -> bool {
         self >= Self::V3
     }
 }
 
-/// The port-forward protocols over WebSocket that number the ports' channels.
+/// The port-forward protocols over WebSocket that use numbered channels.
 pub(crate) const PORT_FORWARD_WEBSOCKET: [(&str, Encoding); 2] = [
     ("v4.channel.k8s.io", Encoding::Binary),
     ("v4.base64.channel.k8s.io", Encoding::Base64),
 ];
 
-/// The first of the client's protocols that the server has, with what it stands for.
+/// Returns the first of the client's protocols that the server supports, and its value.
 pub(crate) fn negotiate<T: Copy>(
     requested: &[String],
     supported: &[(&'static str, T)],

@@ -1,8 +1,8 @@
-//! How a session's result is told: Kubernetes' `metav1.Status`.
+//! Result of a session as Kubernetes' `metav1.Status`.
 
 use serde::{Deserialize, Serialize};
 
-/// The outcome of an exec or attach as it goes over the error stream, from version 4 on.
+/// The result of an exec or attach, as sent on the error stream from version 4 on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Status {
     #[serde(default)]
@@ -42,7 +42,7 @@ const NON_ZERO_EXIT: &str = "NonZeroExitCode";
 const EXIT_CODE: &str = "ExitCode";
 
 impl Status {
-    /// The command ended with `code`.
+    /// Creates the status of a command that exited with `code`.
     pub(crate) fn exited(code: i32) -> Self {
         if code == 0 {
             return Self::new(SUCCESS);
@@ -61,7 +61,7 @@ impl Status {
         }
     }
 
-    /// The session failed on the server's side.
+    /// Creates the status of a session that failed on the server.
     pub(crate) fn internal_error(error: &str) -> Self {
         let cause = Cause {
             reason: String::new(),
@@ -89,7 +89,7 @@ impl Status {
         }
     }
 
-    /// The exit code it tells of, if it tells of an exit.
+    /// Returns the exit code, if the status is an exit.
     pub(crate) fn exit_code(&self) -> Option<i32> {
         if self.status == SUCCESS {
             return Some(0);
@@ -106,7 +106,7 @@ impl Status {
             .ok()
     }
 
-    /// The bytes for a peer; before version 4 there is text, and only about failures.
+    /// Encodes the status for a peer; before version 4 it is text, and only for failures.
     pub(crate) fn encode(&self, structured: bool) -> Vec<u8> {
         if structured {
             serde_json::to_vec(self).unwrap_or_default()

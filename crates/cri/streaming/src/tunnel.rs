@@ -1,4 +1,4 @@
-//! A byte stream through a WebSocket: how SPDY crosses proxies that know only the latter.
+//! Tunnel of a byte stream through a WebSocket, for SPDY through proxies that only support WebSocket.
 
 use std::time::Duration;
 
@@ -9,13 +9,12 @@ use crate::copying::Output;
 use crate::flow::{Limits, Role, Transport};
 use crate::ws::{Channels, Encoding};
 
-/// What may lie between the two protocols in each direction.
+/// Buffer size between the two protocols, per direction.
 const BETWEEN: usize = 256 * 1024;
-/// How long the peer's goodbye may take.
+/// How long to wait for the peer's close frame.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Wraps a WebSocket whose binary messages are one byte stream. The stream ends with the returned
-/// handle.
+/// Wraps a WebSocket whose binary messages form one byte stream. Dropping the returned handle ends the stream.
 pub(crate) fn tunnel(
     outer: Transport,
     role: Role,

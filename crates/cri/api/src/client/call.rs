@@ -1,4 +1,4 @@
-//! What all calls have in common: a deadline, an observer, an error that says which call it was.
+//! The common part of all calls: a deadline, an observer, and errors that name the call.
 
 use std::error::Error;
 use std::future::Future;
@@ -13,7 +13,7 @@ use super::options::ClientOptions;
 use super::{ClientError, ConnectError};
 use crate::{Endpoint, Rpc};
 
-/// How a client calls: shared by all its methods.
+/// State that all methods of a client share.
 #[derive(Clone)]
 pub(crate) struct Caller {
     endpoint: Endpoint,
@@ -41,17 +41,17 @@ impl Caller {
         }
     }
 
-    /// The deadline of a call without a rule of its own.
+    /// Returns the default deadline of a call.
     pub(super) fn usual(&self) -> Option<Duration> {
         Some(self.timeout)
     }
 
-    /// The usual deadline and then some.
+    /// Returns the default deadline plus `more`.
     pub(super) fn usual_and(&self, more: Duration) -> Option<Duration> {
         Some(self.timeout.saturating_add(more))
     }
 
-    /// Awaits a call and maps its answer. The deadline covers both.
+    /// Runs a call and maps its response. The deadline covers both.
     pub(super) async fn run<T>(
         &self,
         rpc: Rpc,
@@ -67,7 +67,7 @@ impl Caller {
             Some(after) => match timeout(after, call).await {
                 Err(_) => Err(ClientError::Deadline { rpc, after }),
                 Ok(Ok(answer)) => Ok(answer),
-                // The transport watches the same deadline and may see it a moment earlier.
+                // The transport enforces the same deadline and may time out slightly earlier.
                 Ok(Err(status)) if is_timeout(&status) && begin.elapsed() + SLACK >= after => {
                     Err(ClientError::Deadline { rpc, after })
                 }
@@ -85,7 +85,7 @@ impl Caller {
 
 const SLACK: Duration = Duration::from_millis(5);
 
-/// A request that tells the runtime, too, how long the caller waits.
+/// Builds a request that also sends the deadline to the runtime.
 pub(super) fn request<M>(message: M, deadline: Option<Duration>) -> Request<M> {
     let mut request = message.into_request();
     if let Some(deadline) = deadline {
@@ -94,13 +94,13 @@ pub(super) fn request<M>(message: M, deadline: Option<Duration>) -> Request<M> {
     request
 }
 
-/// One call with one answer: `unary!(self.method as Rpc within deadline, message)`.
+/// Makes a unary call: `unary!(self.method as Rpc within deadline, message)`.
 macro_rules! unary {
     ($self:ident.$method:ident as $rpc:ident within $deadline:expr, $message:expr) => {{
         let deadline: Option<std::time::Duration> = $deadline;
         let mut client = $self.client.clone();
         let request = $crate::client::call::request($message, deadline);
-        // Boxed, as tonic's futures are tens of kilobytes that each caller would hold.
+        // Boxed, because tonic's futures have tens of kilobytes that every caller's future would contain.
         let call = Box::pin(client.$method(request));
         let answer = async { call.await.map(tonic::Response::into_inner) };
         $self.caller.run($crate::Rpc::$rpc, deadline, answer).await
@@ -108,7 +108,7 @@ macro_rules! unary {
 }
 pub(super) use unary;
 
-/// Collects a list that comes as a stream.
+/// Collects a streamed list.
 pub(super) async fn collect<M, T>(
     call: impl Future<Output = Result<Response<tonic::Streaming<M>>, Status>>,
     part: impl Fn(M) -> Vec<T>,
@@ -121,9 +121,9 @@ pub(super) async fn collect<M, T>(
     Ok(all)
 }
 
-/// A list, as a stream if the runtime can and in one message if it can't:
-/// `list!(self.stream_call as StreamRpc or self.list_call as ListRpc, request fields, parts)`.
-/// A runtime that can't is not asked again.
+/// Requests a list, as a stream if the runtime supports that and otherwise in one message: `list!(self.stream_call as
+/// StreamRpc or self.list_call as ListRpc, request fields, parts)`. A runtime without streamed lists is not asked for
+/// one again.
 macro_rules! list {
     ($self:ident, $stream:ident($stream_rpc:ident, $stream_request:ident, $part:ident)
         or $list:ident($list_rpc:ident, $list_request:ident, $items:ident) $(, $filter:ident)?) => {{
@@ -163,7 +163,7 @@ fn failure(rpc: Rpc, status: Status) -> ClientError {
         }
         source = error.source();
         if source.is_none() {
-            // What the runtime itself says comes without causes.
+            // A status that the runtime sent has no source error.
             let reason = error.to_string();
             return ClientError::Broken { rpc, reason };
         }

@@ -1,4 +1,4 @@
-//! One connection to an endpoint, and the clients that share it.
+//! A connection to an endpoint, and the clients that share it.
 
 use tonic::transport::Channel;
 
@@ -11,8 +11,8 @@ use crate::extensions::inspection_client::InspectionClient;
 use crate::extensions::networks_client::NetworksClient;
 use crate::{Endpoint, v1};
 
-/// A connection to an endpoint. It is made at the first call and made anew, with growing pauses,
-/// when it breaks; calls meanwhile fail at once. Clients made from it share it.
+/// A connection to an endpoint. It connects at the first call. When it breaks, it reconnects with growing pauses;
+/// calls fail at once meanwhile. Clients created from it share it.
 #[derive(Debug, Clone)]
 pub struct Connection {
     channel: Channel,
@@ -21,7 +21,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection to be made at the first call. Needs a tokio runtime around it.
+    /// Creates a connection that connects at the first call. Needs a tokio runtime.
     pub fn new(endpoint: Endpoint, options: ClientOptions) -> Self {
         Self {
             channel: transport::channel(&endpoint),
@@ -30,12 +30,12 @@ impl Connection {
         }
     }
 
-    /// Where it leads.
+    /// Returns the endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
-    /// The client of the runtime service.
+    /// Returns the client of the runtime service.
     pub fn runtime(&self) -> RuntimeClient {
         let client = v1::runtime_service_client::RuntimeServiceClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)
@@ -43,7 +43,7 @@ impl Connection {
         RuntimeClient::new(client, self.caller())
     }
 
-    /// The client of the image service.
+    /// Returns the client of the image service.
     pub fn images(&self) -> ImageClient {
         let client = v1::image_service_client::ImageServiceClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)
@@ -51,28 +51,28 @@ impl Connection {
         ImageClient::new(client, self.caller())
     }
 
-    /// The generated client of orlop's own service for operators; only orlop answers it.
+    /// Returns the generated client of orlop's own inspection service; other runtimes do not implement it.
     pub fn orlop_inspection(&self) -> InspectionClient<Channel> {
         InspectionClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)
             .max_encoding_message_size(self.options.max_message)
     }
 
-    /// The generated client of orlop's own image service; only orlop answers it.
+    /// Returns the generated client of orlop's own image service; other runtimes do not implement it.
     pub fn orlop_images(&self) -> ImagesClient<Channel> {
         ImagesClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)
             .max_encoding_message_size(self.options.max_message)
     }
 
-    /// The generated client of orlop's own service of networks; only orlop answers it.
+    /// Returns the generated client of orlop's own network service; other runtimes do not implement it.
     pub fn orlop_networks(&self) -> NetworksClient<Channel> {
         NetworksClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)
             .max_encoding_message_size(self.options.max_message)
     }
 
-    /// The generated client of orlop's own service of containers; only orlop answers it.
+    /// Returns the generated client of orlop's own container service; other runtimes do not implement it.
     pub fn orlop_containers(&self) -> ContainersClient<Channel> {
         ContainersClient::new(self.channel.clone())
             .max_decoding_message_size(self.options.max_message)

@@ -1,4 +1,4 @@
-//! What can go wrong with a call.
+//! Errors of a call.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::Rpc;
 /// A call that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers on the endpoint.
+    /// No server answers on the endpoint.
     #[error(transparent)]
     Unreachable(#[from] ConnectError),
-    /// The runtime answered with an error.
+    /// The runtime returned an error.
     #[error("{rpc} failed: {message} ({code:?})", message = .status.message(), code = .status.code())]
     Call {
         /// The call.
         rpc: Rpc,
-        /// What came back.
+        /// The status that the runtime returned.
         status: Box<Status>,
     },
-    /// The connection broke before the answer was there. What was asked for may be done or not.
+    /// The connection broke before the response. The runtime may or may not have completed the request.
     #[error(
         "{rpc} failed: the connection was lost ({reason}); if the runtime stopped or restarted, \
          check the result and try again"
@@ -29,43 +29,43 @@ pub enum ClientError {
     Broken {
         /// The call.
         rpc: Rpc,
-        /// What the transport says of it.
+        /// The transport's message.
         reason: String,
     },
-    /// The call took longer than it may. The runtime may still be at it.
+    /// The call exceeded its deadline. The runtime may still be working on it.
     #[error("{rpc} timed out after {after:?}")]
     Deadline {
         /// The call.
         rpc: Rpc,
-        /// How long it was waited for.
+        /// The deadline.
         after: Duration,
     },
-    /// A command took longer than it may and was killed.
+    /// A command exceeded its timeout and was killed.
     #[error("the command did not finish within {after:?}")]
     CommandTimedOut {
-        /// How long it was given.
+        /// The timeout.
         after: Duration,
     },
-    /// The runtime left out what the interface demands.
+    /// The response lacks a field that the interface requires.
     #[error("the runtime's response to {rpc} has no {field}")]
     Incomplete {
         /// The call.
         rpc: Rpc,
-        /// What is missing.
+        /// The missing field.
         field: &'static str,
     },
-    /// The caller asked for something that can't be.
+    /// An argument of the call is invalid.
     #[error("cannot call {rpc}: {reason}")]
     Argument {
         /// The call.
         rpc: Rpc,
-        /// What is wrong.
+        /// The reason.
         reason: &'static str,
     },
 }
 
 impl ClientError {
-    /// The status code this amounts to.
+    /// Returns the gRPC status code of the error.
     pub fn code(&self) -> Code {
         match self {
             Self::Unreachable(_) | Self::Broken { .. } => Code::Unavailable,
@@ -76,13 +76,12 @@ impl ClientError {
         }
     }
 
-    /// Whether what was asked for isn't there.
+    /// Whether the requested object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.code() == Code::NotFound
     }
 
-    /// What the runtime said, without anything around it; the kubelet knows some errors by how
-    /// this begins.
+    /// Returns the runtime's message alone; the kubelet recognises some errors by its prefix.
     pub fn runtime_message(&self) -> Option<&str> {
         match self {
             Self::Call { status, .. } => Some(status.message()),

@@ -1,4 +1,4 @@
-//! The client of the image service.
+//! Calls of the image service.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,14 +18,14 @@ pub struct ImageClient {
     streaming: Arc<AtomicBool>,
 }
 
-/// A pull: what to fetch, with what, and for whom.
+/// The input of a pull: the image, credentials, and the pod.
 #[derive(Debug, Clone, Default)]
 pub struct PullRequest {
     /// The image.
     pub image: v1::ImageSpec,
-    /// Credentials, if it needs any.
+    /// Registry credentials, if needed.
     pub auth: Option<v1::AuthConfig>,
-    /// The pod it is for.
+    /// The pod that needs the image.
     pub pod: Option<v1::PodSandboxConfig>,
 }
 
@@ -39,14 +39,14 @@ impl ImageClient {
         }
     }
 
-    /// Connects, and makes sure that an image service answers.
+    /// Connects and checks that an image service answers.
     pub async fn connect(endpoint: Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
         let client = Connection::new(endpoint, options).images();
         client.image_fs_info().await?;
         Ok(client)
     }
 
-    /// The images that the filter lets through.
+    /// Lists the images that match the filter.
     pub async fn list_images(
         &self,
         filter: Option<v1::ImageFilter>,
@@ -55,7 +55,7 @@ impl ImageClient {
             or list_images(ListImages, ListImagesRequest, images), filter)
     }
 
-    /// One image; the answer has none if it isn't there.
+    /// Returns the status of an image; the response contains none if the image does not exist.
     pub async fn image_status(
         &self,
         image: v1::ImageSpec,
@@ -67,7 +67,7 @@ impl ImageClient {
         };
         let mut answer =
             unary!(self.image_status as ImageStatus within self.caller.usual(), message)?;
-        // Some runtimes answer with an empty image for one that isn't there.
+        // Some runtimes return an empty image if it does not exist.
         if answer
             .image
             .as_ref()
@@ -81,8 +81,7 @@ impl ImageClient {
         Ok(answer)
     }
 
-    /// Fetches an image and returns the name it is to be used by. Takes as long as it takes:
-    /// drop the future to give up.
+    /// Pulls an image and returns its reference for later calls. There is no deadline; drop the future to cancel.
     pub async fn pull_image(&self, pull: PullRequest) -> Result<String, ClientError> {
         let message = v1::PullImageRequest {
             image: Some(pull.image),
@@ -100,7 +99,7 @@ impl ImageClient {
         Ok(())
     }
 
-    /// How full the file systems of images and containers are.
+    /// Returns the disk usage of the file systems of images and containers.
     pub async fn image_fs_info(&self) -> Result<v1::ImageFsInfoResponse, ClientError> {
         let message = v1::ImageFsInfoRequest {};
         unary!(self.image_fs_info as ImageFsInfo within self.caller.usual(), message)

@@ -1,5 +1,5 @@
-//! The client side: one typed method per call, with the kubelet's rules of deadlines, checks of
-//! answers, reconnects and fallbacks. Works on any CRI endpoint.
+//! The client side of the CRI: one typed method per call, with the kubelet's deadlines, validation of responses,
+//! reconnects and fallbacks. Works with any CRI endpoint.
 
 mod call;
 mod connection;

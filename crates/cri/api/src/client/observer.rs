@@ -6,14 +6,14 @@ use tonic::Code;
 
 use crate::Rpc;
 
-/// Told about calls: for metrics, traces, `--debug`.
+/// Observer of calls, for metrics, traces and `--debug`.
 pub trait Observer: Send + Sync {
-    /// A call begins.
+    /// Called when a call starts.
     fn started(&self, _rpc: Rpc) {}
 
-    /// A call ended. A call whose future is dropped doesn't.
+    /// Called when a call ends; not called if the call's future is dropped.
     fn ended(&self, rpc: Rpc, took: Duration, outcome: Outcome);
 }
 
-/// How a call ended.
+/// The outcome of a call.
 pub type Outcome = Result<(), Code>;

@@ -7,16 +7,16 @@ use std::time::Duration;
 use super::observer::Observer;
 use crate::server::MessageLimits;
 
-/// How a client behaves. The defaults are the kubelet's.
+/// Options of a client. The defaults are the kubelet's.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// What a call may take that has no rule of its own.
+    /// The default deadline of a call.
     pub timeout: Duration,
-    /// The biggest message to take and to send, in bytes.
+    /// The maximum size in bytes of a message, received or sent.
     pub max_message: usize,
-    /// Ask for lists as streams, until the runtime says that it doesn't know them.
+    /// Whether to request lists as streams, until the runtime reports that it does not support them.
     pub streaming_lists: bool,
-    /// Told about each call when it ends.
+    /// Observer of each call.
     pub observer: Option<Arc<dyn Observer>>,
 }
 

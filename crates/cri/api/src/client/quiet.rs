@@ -1,15 +1,15 @@
-//! Says the same thing about the same object only once a minute.
+//! Rate limit of log messages: the same message about the same object at most once a minute.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Beyond this many objects the oldest are forgotten (and their errors may be said once more).
+/// Maximum number of remembered objects. The oldest are dropped beyond that, so their errors may be logged again.
 const MOST_REMEMBERED: usize = 4096;
 
-/// Decides whether an error is worth a line in the log: a new one always, the same one for the
-/// same object once per interval. A caller that asks every second doesn't drown what matters.
+/// Decides whether to log an error: a new one always, the same error of the same object once per interval. A caller
+/// that polls every second therefore does not flood the log.
 #[derive(Debug)]
 pub struct Quiet {
     interval: Duration,
@@ -23,7 +23,7 @@ impl Default for Quiet {
 }
 
 impl Quiet {
-    /// The same error is said again after `interval`.
+    /// Creates a limit that allows the same error again after `interval`.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -31,7 +31,7 @@ impl Quiet {
         }
     }
 
-    /// Whether to say `message` about `object` now.
+    /// Whether to log `message` about `object` now.
     pub fn worth_saying(&self, object: &str, message: &str) -> bool {
         let now = Instant::now();
         let mut said = self.said.lock();
@@ -52,7 +52,7 @@ impl Quiet {
         true
     }
 
-    /// Forgets an object: it is well again, or gone.
+    /// Drops the state of an object that has recovered or is gone.
     pub fn forget(&self, object: &str) {
         self.said.lock().remove(object);
     }

@@ -1,5 +1,5 @@
-//! How a connection is made, and made again: at once the first time, then with pauses that grow
-//! from 100 ms to 3 s. Within a pause calls fail at once with the last error.
+//! Connecting and reconnecting: at once the first time, then with pauses that grow from 100 ms to 3 s. Calls during a
+//! pause fail at once with the last error.
 
 use std::future::Future;
 use std::io;
@@ -24,11 +24,11 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Big answers shouldn't wait for window updates.
+/// Initial window size, so that large responses need not wait for window updates.
 const STREAM_WINDOW: u32 = 2 << 20;
 const CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// An endpoint that nobody answers on.
+/// A failed connection attempt.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("cannot connect to {endpoint}: {problem}")]
 pub struct ConnectError {
@@ -38,14 +38,14 @@ pub struct ConnectError {
 }
 
 impl ConnectError {
-    /// What the system said.
+    /// Returns the kind of the system's error.
     pub fn kind(&self) -> io::ErrorKind {
         self.kind
     }
 }
 
 pub(super) fn channel(endpoint: &Endpoint) -> Channel {
-    // The address is for the :authority of requests only; the connector knows where to go.
+    // The address is only for the `:authority` of requests; the connector knows the endpoint.
     Target::from_static("http://localhost")
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
@@ -61,7 +61,7 @@ struct Connector {
     state: Arc<Mutex<Option<Failing>>>,
 }
 
-/// The connection could not be made lately.
+/// The state after a failed connection attempt.
 struct Failing {
     error: ConnectError,
     pause: Duration,
@@ -161,7 +161,7 @@ fn problem(endpoint: &Endpoint, error: &io::Error) -> String {
     }
 }
 
-/// What bytes travel on.
+/// A byte stream that carries the connection.
 trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}

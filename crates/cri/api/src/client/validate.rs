@@ -1,4 +1,4 @@
-//! What an answer must have. A runtime that leaves it out would confuse whoever relies on it.
+//! Validation of responses. A runtime that omits a required field would confuse later code.
 
 use super::ClientError;
 use crate::Rpc;
@@ -12,7 +12,7 @@ pub(super) fn present(rpc: Rpc, field: &'static str, ok: bool) -> Result<(), Cli
     }
 }
 
-/// Text that must not be empty.
+/// Checks that a text is not empty.
 pub(super) fn filled(rpc: Rpc, field: &'static str, text: String) -> Result<String, ClientError> {
     present(rpc, field, !text.is_empty())?;
     Ok(text)

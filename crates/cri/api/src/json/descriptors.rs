@@ -1,4 +1,4 @@
-//! The descriptors of all messages, decoded on first use.
+//! Descriptors of all messages, decoded on first use.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use prost_reflect::{DescriptorPool, FieldDescriptor, MessageDescriptor};
 
 static ENCODED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
-/// The descriptor of a generated message.
+/// Returns the descriptor of a generated message.
 pub(super) fn of<T: Name>() -> MessageDescriptor {
     static POOL: OnceLock<DescriptorPool> = OnceLock::new();
     #[allow(
@@ -25,8 +25,8 @@ pub(super) fn of<T: Name>() -> MessageDescriptor {
         .expect("every generated message has a descriptor")
 }
 
-/// Whether a field holds text for people although its type is `bytes`: values of environment
-/// variables, which tools have always written as plain text.
+/// Whether a field of type `bytes` contains text: values of environment variables, which tools have always written as
+/// plain text.
 pub(super) fn is_text(field: &FieldDescriptor) -> bool {
     field.full_name() == "runtime.v1.KeyValue.value"
 }

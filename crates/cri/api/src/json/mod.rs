@@ -1,8 +1,8 @@
-//! Messages as JSON, in protobuf's JSON mapping as CRI tools print it: names in camelCase, 64-bit
-//! numbers as text, enum values by name, fields without a value printed too (save for messages).
+//! JSON form of messages, in protobuf's JSON mapping as CRI tools print it: names in camelCase, 64-bit numbers as
+//! text, enum values by name. Unset fields are printed too, except messages.
 //!
-//! It works on descriptors and costs nothing until the first use: generated (de)serializers for
-//! 170 messages would double the crate's compile time for what is only needed at a prompt.
+//! The conversion uses descriptors and costs nothing until the first use. Generated (de)serializers of 170 messages
+//! would double the crate's compile time, only for interactive tools.
 
 mod descriptors;
 mod read;

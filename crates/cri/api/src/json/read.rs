@@ -1,5 +1,5 @@
-//! From JSON to a message. Names are taken as the interface has them (`log_path`), in camelCase
-//! and in any case; numbers as text, too; enum values by name or number.
+//! Conversion of JSON to messages. Field names are accepted as in the interface (`log_path`), in camelCase and in any
+//! case; numbers also as text; enum values by name or number.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::descriptors;
 
-/// JSON that doesn't fit the message it should become.
+/// JSON that does not match the message.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read `{path}`: expected {expected}, found {found}")]
 pub struct JsonError {
@@ -18,8 +18,8 @@ pub struct JsonError {
     found: String,
 }
 
-/// Makes a message of JSON. The paths of fields that the message doesn't have are added to
-/// `unknown`; whether they are an error is for the caller to say.
+/// Parses a message from JSON. Paths of unknown fields are added to `unknown`; the caller decides whether they are an
+/// error.
 pub fn read<T: Name + Default>(json: &Json, unknown: &mut Vec<String>) -> Result<T, JsonError> {
     let dynamic = Reader { unknown }.message(&descriptors::of::<T>(), json, "")?;
     #[allow(
@@ -157,7 +157,7 @@ fn bytes(field: &FieldDescriptor, json: &Json, path: &str) -> Result<Vec<u8>, Js
         .map_err(|_| mismatch(path, "base64", json))
 }
 
-/// A whole number of the field's width, also as text.
+/// Parses an integer of the field's width, also from text.
 fn integer<N>(json: &Json, path: &str) -> Result<N, JsonError>
 where
     N: TryFrom<i128>,
@@ -175,7 +175,7 @@ where
         .ok_or_else(|| mismatch(path, "a whole number in the field's range", json))
 }
 
-/// `log_path`, `logPath` and `LogPath` name the same field.
+/// Whether two spellings name the same field: `log_path`, `logPath` and `LogPath` do.
 fn same_name(field: &str, given: &str) -> bool {
     let plain = |name: &str| {
         name.chars()
@@ -186,7 +186,7 @@ fn same_name(field: &str, given: &str) -> bool {
     field == given || plain(field) == plain(given)
 }
 
-/// The error tells the kind of what was found, never the value: it may be a secret.
+/// Builds a type error. It contains the kind of the value, never the value, which may be a secret.
 fn mismatch(path: &str, expected: impl Into<String>, json: &Json) -> JsonError {
     let found = match json {
         Json::Null => "null",

@@ -1,5 +1,5 @@
-//! Messages as JSON schemas (draft 2020-12), as CRI tools print them: what [`read`](super::read)
-//! takes, with the names of the interface.
+//! JSON schemas (draft 2020-12) of messages, as CRI tools print them: the input of [`read`](super::read), with the
+//! names of the interface.
 
 use std::collections::BTreeMap;
 
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use super::descriptors;
 
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
-/// Where the reference says that its messages are defined.
+/// The schema id prefix of the reference implementation.
 const HOME: &str = "https://k8s.io/cri-api/pkg/apis/runtime/v1";
 
 /// The schema of a message, ready to be serialized with fields in the order of the interface.
 pub struct JsonSchema {
     root: MessageDescriptor,
-    /// All messages that it is made of, itself included, in alphabetical order.
+    /// All messages that the schema contains, itself included, in alphabetical order.
     messages: BTreeMap<String, MessageDescriptor>,
 }
 
-/// The schema of a kind of message.
+/// Returns the schema of a message type.
 pub fn schema<T: Name>() -> JsonSchema {
     let root = descriptors::of::<T>();
     let mut messages = BTreeMap::new();
@@ -90,7 +90,7 @@ impl Serialize for Properties<'_> {
 
 fn property(field: &FieldDescriptor) -> Value {
     if field.is_map() {
-        // All maps of the interface are of text to text.
+        // All maps of the interface map text to text.
         return json!({"additionalProperties": {"type": "string"}, "type": "object"});
     }
     let single = match field.kind() {
@@ -115,7 +115,7 @@ fn reference(name: &str) -> String {
     format!("#/$defs/{name}")
 }
 
-/// `PodSandboxConfig` as `pod-sandbox-config`.
+/// Converts a name such as `PodSandboxConfig` to `pod-sandbox-config`.
 fn dashed(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {

@@ -1,4 +1,4 @@
-//! From a message to JSON.
+//! Conversion of messages to JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,10 +8,10 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::descriptors;
 
-/// A message, ready to be serialized as JSON with its fields in the order of the interface.
+/// A view of a message that serializes as JSON with its fields in the order of the interface.
 pub struct JsonView(DynamicMessage);
 
-/// A view of a message for a serializer.
+/// Creates a serializable view of a message.
 pub fn view<T: Name>(message: &T) -> JsonView {
     let mut dynamic = DynamicMessage::new(descriptors::of::<T>());
     #[allow(
@@ -24,7 +24,7 @@ pub fn view<T: Name>(message: &T) -> JsonView {
     JsonView(dynamic)
 }
 
-/// A message as a JSON value, with its fields in alphabetical order.
+/// Converts a message to a JSON value, with its fields in alphabetical order.
 pub fn to_value<T: Name>(message: &T) -> serde_json::Value {
     #[allow(
         clippy::expect_used,
@@ -133,7 +133,7 @@ fn enumerator<S: Serializer>(
     }
 }
 
-/// A real number; a whole one without a fraction, as the reference prints it.
+/// Serializes a floating-point number; an integral one without a fraction, as the reference prints it.
 fn real<S: Serializer>(value: f64, serializer: S) -> Result<S::Ok, S::Error> {
     if !value.is_finite() {
         let name = if value.is_nan() {

@@ -1,11 +1,11 @@
-//! An entry of a log in the CRI's format: `TIME STREAM TAGS CONTENT`.
+//! Entries of a log in the CRI's format: `TIME STREAM TAGS CONTENT`.
 //!
-//! `TAGS` are joined by colons; the first is `F` for a whole line, or `P` for a part of one that
-//! goes on in the next entry of its stream. Unknown further tags are to be ignored.
+//! `TAGS` are joined by colons. The first is `F` for a full line, or `P` for a partial line that continues in the next
+//! entry of its stream. Readers ignore unknown further tags.
 
 use std::fmt;
 
-/// Where an entry comes from.
+/// The output stream of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stream {
     /// The standard output.
@@ -26,23 +26,23 @@ impl fmt::Display for Stream {
 /// One line of a log file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// When it was written, in RFC 3339 with nanoseconds; not checked further.
+    /// The time of the write, in RFC 3339 with nanoseconds; not validated further.
     pub time: &'a str,
-    /// Where it comes from.
+    /// The output stream.
     pub stream: Stream,
-    /// The content is a part of a line that goes on.
+    /// Whether the line continues in the next entry.
     pub partial: bool,
-    /// What was written, without the line's end.
+    /// The content, without the newline.
     pub content: &'a [u8],
 }
 
-/// A line that isn't in the format.
+/// A line that does not match the format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the log has a line without {0}")]
 pub struct EntryError(&'static str);
 
 impl<'a> Entry<'a> {
-    /// Reads a line; its end may be there or not.
+    /// Parses a line, with or without its newline.
     pub fn parse(line: &'a [u8]) -> Result<Self, EntryError> {
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let (time, rest) = word(line).ok_or(EntryError("a time"))?;
@@ -53,7 +53,7 @@ impl<'a> Entry<'a> {
             b"stderr" => Stream::Stderr,
             _ => return Err(EntryError("a stream")),
         };
-        // An entry without content may lack the last space.
+        // An empty entry may lack the last space.
         let (tags, content) = word(rest).unwrap_or((rest, &[]));
         let partial = match tags.split(|byte| *byte == b':').next() {
             Some(b"F") => false,

@@ -1,5 +1,5 @@
-//! A line as it is found in a log file: in the CRI's format, or in that of Docker's own files, which is where a
-//! container's log leads under cri-dockerd.
+//! Lines of a log file in the CRI's format or in that of Docker's own files, which a container's log links to under
+//! cri-dockerd.
 
 use serde_json::Value;
 
@@ -10,21 +10,21 @@ use super::{Entry, EntryError, Stream};
 pub enum Line<'a> {
     /// In the CRI's format.
     Cri(Entry<'a>),
-    /// `{"log":"…\n","stream":"stdout","time":"…"}`.
+    /// In Docker's format: `{"log":"…\n","stream":"stdout","time":"…"}`.
     Docker {
-        /// As it is written.
+        /// The time as written.
         time: String,
-        /// Where it comes from.
+        /// The output stream.
         stream: Stream,
-        /// What was written; a part of a line has no end.
+        /// The content; a partial line has no newline.
         text: String,
     },
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line; its end may be there or not.
+    /// Parses a line, with or without its newline.
     pub fn parse(line: &'a [u8]) -> Result<Self, EntryError> {
-        // What a container of Docker's prints can look like an entry: no entry begins like a line of Docker's.
+        // Output in Docker's format can look like a CRI entry, but no CRI entry starts like a Docker line.
         if line.first() == Some(&b'{')
             && let Some(dockers) = dockers(line)
         {
@@ -33,7 +33,7 @@ impl<'a> Line<'a> {
         Entry::parse(line).map(Self::Cri)
     }
 
-    /// What it says.
+    /// Returns the line as an entry.
     pub fn entry(&self) -> Entry<'_> {
         match self {
             Self::Cri(entry) => *entry,
@@ -49,13 +49,13 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// Whether it is a part of a line that goes on in the next of its stream.
+    /// Whether the line continues in the next one of its stream.
     pub fn goes_on(line: &[u8]) -> bool {
         Line::parse(line).is_ok_and(|line| line.entry().partial)
     }
 }
 
-/// What is there besides the text may be missing.
+/// Parses a Docker line; all fields except the text are optional.
 fn dockers(line: &[u8]) -> Option<Line<'static>> {
     let line: Value = serde_json::from_slice(line).ok()?;
     let stream = match line["stream"].as_str() {

@@ -1,4 +1,4 @@
-//! Container logs, which a CRI runtime writes and its clients read: one line per entry.
+//! Container logs, which a CRI runtime writes and its clients read: one entry per line.
 
 mod entry;
 #[cfg(feature = "calls")]

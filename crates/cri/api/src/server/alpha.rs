@@ -1,5 +1,5 @@
-//! The old version's names. `runtime.v1alpha2` has the same messages on the wire as v1 had
-//! when it froze, and v1 has only grown since: the same handlers answer, only paths differ.
+//! The `v1alpha2` names. On the wire, `runtime.v1alpha2` has the messages that v1 had when it froze, and v1 has only
+//! grown since. The same handlers serve both; only paths differ.
 
 use std::task::{Context, Poll};
 
@@ -7,7 +7,7 @@ use http::uri::PathAndQuery;
 use http::{Request, Uri};
 use tower::{Layer, Service};
 
-/// Makes services named `runtime.v1alpha2.*` those named `runtime.v1.*`.
+/// A layer that maps services named `runtime.v1alpha2.*` to `runtime.v1.*`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct V1Alpha2Layer;
 
@@ -19,7 +19,7 @@ impl<S> Layer<S> for V1Alpha2Layer {
     }
 }
 
-/// The service that [`V1Alpha2Layer`] makes.
+/// The service created by [`V1Alpha2Layer`].
 #[derive(Debug, Clone)]
 pub struct V1Alpha2<S> {
     inner: S,

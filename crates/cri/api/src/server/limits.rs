@@ -1,4 +1,4 @@
-//! How big a message may be, and services made with those limits.
+//! Message size limits, and services created with these limits.
 
 use crate::extensions::containers_server::{Containers, ContainersServer};
 use crate::extensions::images_server::{Images, ImagesServer};
@@ -7,14 +7,14 @@ use crate::extensions::networks_server::{Networks, NetworksServer};
 use crate::v1::image_service_server::{ImageService, ImageServiceServer};
 use crate::v1::runtime_service_server::{RuntimeService, RuntimeServiceServer};
 
-/// The biggest message to take and to send, in bytes.
+/// The maximum message sizes in bytes.
 ///
-/// The kubelet takes and sends up to 16 MiB, which is also the default here.
+/// The default is 16 MiB in both directions, as in the kubelet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MessageLimits {
-    /// The biggest request taken.
+    /// The maximum size of a request.
     pub receive: usize,
-    /// The biggest answer sent.
+    /// The maximum size of a response.
     pub send: usize,
 }
 
@@ -28,45 +28,45 @@ impl Default for MessageLimits {
 }
 
 impl MessageLimits {
-    /// What the kubelet takes and sends.
+    /// The kubelet's limit in both directions.
     pub const KUBELET: usize = 16 << 20;
 
-    /// The runtime service over a handler, ready to be added to a server.
+    /// Creates the runtime service for a tonic server.
     pub fn runtime_service<T: RuntimeService>(self, handler: T) -> RuntimeServiceServer<T> {
         RuntimeServiceServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }
 
-    /// The image service over a handler, ready to be added to a server.
+    /// Creates the image service for a tonic server.
     pub fn image_service<T: ImageService>(self, handler: T) -> ImageServiceServer<T> {
         ImageServiceServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }
 
-    /// The service `orlop.v1.Inspection` on `handler`.
+    /// Creates the service `orlop.v1.Inspection` for a tonic server.
     pub fn inspection<T: Inspection>(self, handler: T) -> InspectionServer<T> {
         InspectionServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }
 
-    /// The `orlop.v1` image service over a handler, ready to be added to a server.
+    /// Creates the service `orlop.v1.Images` for a tonic server.
     pub fn images<T: Images>(self, handler: T) -> ImagesServer<T> {
         ImagesServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }
 
-    /// The `orlop.v1` service of networks over a handler, ready to be added to a server.
+    /// Creates the service `orlop.v1.Networks` for a tonic server.
     pub fn networks<T: Networks>(self, handler: T) -> NetworksServer<T> {
         NetworksServer::new(handler)
             .max_decoding_message_size(self.receive)
             .max_encoding_message_size(self.send)
     }
 
-    /// The `orlop.v1` service of containers over a handler, ready to be added to a server.
+    /// Creates the service `orlop.v1.Containers` for a tonic server.
     pub fn containers<T: Containers>(self, handler: T) -> ContainersServer<T> {
         ContainersServer::new(handler)
             .max_decoding_message_size(self.receive)

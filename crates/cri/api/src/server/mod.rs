@@ -1,4 +1,4 @@
-//! Serving the interface: message limits, the old version's names, calls that aren't built.
+//! Serving the interface: message limits, the `v1alpha2` names, unimplemented calls.
 
 mod alpha;
 mod limits;

@@ -1,10 +1,10 @@
-//! The answer to a call that isn't built.
+//! The response to an unimplemented call.
 
 use std::fmt::Display;
 
 use tonic::Status;
 
-/// An `UNIMPLEMENTED` that names the call (a [`crate::Rpc`], or a name of another service).
+/// Returns an `UNIMPLEMENTED` status that names the call (a [`crate::Rpc`], or a name of another service).
 pub fn unimplemented(rpc: impl Display) -> Status {
     Status::unimplemented(format!("{rpc} is not implemented by this runtime"))
 }

@@ -1,5 +1,5 @@
-//! The latest events. Of each only is kept what happened to whom, and of each pod how it is now: a
-//! kubelet takes what an event says of a pod for the truth, whenever it happened.
+//! Backlog of recent events. For each event only the container and the change are kept, and for each pod its latest
+//! status. A kubelet takes the pod status in an event as current, however old the event is.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,26 +8,25 @@ use std::time::{Duration, Instant};
 use orlop_cri_api::v1::{ContainerEventResponse, ContainerStatus, PodSandboxStatus};
 use prost::Message as _;
 
-/// Events that are kept at most.
+/// Maximum number of events kept.
 pub(super) const MOST: usize = 4096;
 
-/// Bytes of what is known of pods that are kept at most.
+/// Maximum size in bytes of the pod statuses kept.
 const MOST_BYTES: usize = 8 << 20;
 
-/// When it was that somebody began to look at a pod: what a later one saw holds whatever an earlier
-/// one was told of.
+/// The order of reads of pod statuses: a later read contains every change that an earlier read was told about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(pub(super) u64);
 
-/// Which run of the daemon an event is of: who began to listen to this one hears nothing of an earlier.
+/// The daemon run that an event belongs to. A subscriber of this run does not get events of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Run {
     This,
     Earlier,
 }
 
-/// Events that were told not longer ago than some time. When they happened does not matter: an end may
-/// be learnt of late, and the clock may be set.
+/// The events that were published within the window. The time of the change itself does not matter: it may be detected
+/// late, and the clock may be set.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     window: Duration,
@@ -51,22 +50,22 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Pod {
     known: Arc<Known>,
-    /// Of who looked.
+    /// The ticket of the read that produced the status.
     ticket: Option<Ticket>,
     bytes: usize,
-    /// Entries that are about it.
+    /// Number of entries about the pod.
     entries: usize,
 }
 
-/// How a pod is.
+/// The status of a pod.
 #[derive(Debug, Default)]
 struct Known {
     status: Option<PodSandboxStatus>,
     containers: Vec<ContainerStatus>,
 }
 
-/// An event that somebody has missed, with its pod as it was when that came back. It shares both with
-/// the others, and is as large as the pod only when it is made a response.
+/// An event that a subscriber missed, with the pod status at the time it returned. Both are shared, and the full
+/// message is built only for sending.
 #[derive(Debug)]
 pub(super) struct Missed {
     entry: Arc<Entry>,
@@ -74,7 +73,7 @@ pub(super) struct Missed {
 }
 
 impl Missed {
-    /// What the listener is told.
+    /// Builds the response for the subscriber.
     pub(super) fn response(&self) -> ContainerEventResponse {
         ContainerEventResponse {
             container_id: self.entry.container.clone(),
@@ -87,13 +86,13 @@ impl Missed {
 }
 
 impl Backlog {
-    /// How long events are kept from now on.
+    /// Sets how long events are kept.
     pub(super) fn keep(&mut self, window: Duration) {
         self.window = window;
         self.forget_old();
     }
 
-    /// How long they are.
+    /// Returns how long events are kept.
     pub(super) fn window(&self) -> Duration {
         self.window
     }
@@ -102,12 +101,12 @@ impl Backlog {
         !self.window.is_zero()
     }
 
-    /// The number that the next event gets.
+    /// Returns the number of the next event.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// Takes an event, and gives it its number. The ticket is of before its pod was looked at.
+    /// Adds an event and returns its number. The ticket was taken before the pod status was read.
     pub(super) fn push(&mut self, ticket: Ticket, run: Run, event: &ContainerEventResponse) -> u64 {
         let number = self.next;
         self.next += 1;
@@ -141,8 +140,8 @@ impl Backlog {
         number
     }
 
-    /// The events from a number on, in the order of time, each with its pod as it is now, for one who listens
-    /// since some run.
+    /// Returns the events from a number on, in chronological order, each with its pod's latest status. `listens_since`
+    /// is the run in which the subscriber first subscribed.
     pub(super) fn since(&mut self, number: u64, listens_since: Run) -> VecDeque<Missed> {
         self.forget_old();
         let wanted = self.entries.iter().filter(|entry| {
@@ -209,7 +208,7 @@ mod tests {
     }
 
     impl Backlog {
-        /// By who looks only now.
+        /// Publishes an event whose pod status was read just now.
         fn push_now(&mut self, event: &ContainerEventResponse) {
             self.push(Ticket(self.next), Run::This, event);
         }

@@ -1,7 +1,7 @@
-//! What has happened of late, for whoever asks afterwards: the latest events, whoever listened to them.
+//! History of recent events for later queries, independent of subscribers.
 //!
-//! Nobody takes these for how a pod is now, as listeners do what they are told: so an event is kept with as
-//! little as a person wants to know of it, as it was then, and costs no look at the rest of its pod.
+//! Queries do not use the history as the current state of a pod. An event therefore contains only the facts that a
+//! person needs, as they were at the time, without a read of the rest of its pod.
 
 use std::collections::VecDeque;
 
@@ -11,17 +11,17 @@ use prost::Message as _;
 
 use crate::clock;
 
-/// Events that are kept at most.
+/// Maximum number of events kept.
 const MOST: usize = 4096;
 
-/// Bytes of them.
+/// Maximum size in bytes of the events kept.
 const MOST_BYTES: usize = 1 << 20;
 
-/// Bytes of one from which on it is kept without labels, so that no pod drives the others' events out. What is
-/// larger still is kept without names.
+/// Size in bytes from which an event is kept without labels, so that one pod cannot evict the events of others. If it
+/// is still larger, its names are removed too.
 const LARGE: usize = 4 << 10;
 
-/// Bytes of an id.
+/// Maximum length in bytes of an id.
 const LONGEST_ID: usize = 256;
 
 /// The latest events.
@@ -29,15 +29,15 @@ const LONGEST_ID: usize = 256;
 pub(super) struct History {
     events: VecDeque<Event>,
     bytes: usize,
-    /// From when on none is missing, in nanoseconds since 1970.
+    /// The time since which the history is complete, in nanoseconds since 1970.
     kept_from: i64,
 }
 
 #[derive(Debug)]
 struct Event {
-    /// When it happened.
+    /// The time of the change.
     at: i64,
-    /// When it was told.
+    /// The time of the publication.
     told: i64,
     encoded: Vec<u8>,
 }
@@ -53,7 +53,7 @@ impl Default for History {
 }
 
 impl History {
-    /// Keeps an event.
+    /// Adds an event.
     pub(super) fn note(&mut self, event: &ContainerEventResponse) {
         let mut brief = brief(event);
         if brief.encoded_len() > LARGE
@@ -80,12 +80,12 @@ impl History {
         }
     }
 
-    /// Forgets all.
+    /// Removes all events.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// What has happened from a time on, in the order of time.
+    /// Returns the events from a time on, in chronological order.
     pub(super) fn since(&self, at: i64) -> ListEventsResponse {
         let mut wanted: Vec<_> = self.events.iter().filter(|event| event.at >= at).collect();
         wanted.sort_by_key(|event| event.at);
@@ -99,7 +99,7 @@ impl History {
     }
 }
 
-/// Who it was, and how it ended.
+/// Reduces an event to the identity and state of the container and its pod.
 fn brief(event: &ContainerEventResponse) -> ContainerEventResponse {
     let pod = event.pod_sandbox_status.as_ref();
     let pod = pod.map(|pod| PodSandboxStatus {
@@ -133,7 +133,7 @@ fn brief(event: &ContainerEventResponse) -> ContainerEventResponse {
     }
 }
 
-/// Nothing that a client has chosen: the ids, what happened when, and how it ended.
+/// Removes everything that a client has chosen: only the ids, the change, its time and the exit status remain.
 fn bare(brief: &ContainerEventResponse) -> ContainerEventResponse {
     let pod = brief.pod_sandbox_status.as_ref();
     let own = brief.containers_statuses.iter();
@@ -162,7 +162,7 @@ fn bare(brief: &ContainerEventResponse) -> ContainerEventResponse {
     }
 }
 
-/// An id that is longer than any is none.
+/// Drops an id that is longer than any valid one.
 fn cut(id: &str) -> String {
     if id.len() > LONGEST_ID {
         return String::new();

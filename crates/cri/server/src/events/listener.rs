@@ -1,41 +1,41 @@
-//! Who listens: a process of this machine, which may come back.
+//! Event listeners: local processes, which may reconnect.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// The process that calls: put into the extensions of a request by whoever took it in.
+/// The pid of the calling process, set as a request extension by the server that accepted the connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caller(pub u32);
 
-/// A process, which no later one of the same number is taken for.
+/// A process, identified so that a later process with the same pid is not mistaken for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Listener {
     process: u32,
-    /// In ticks since the machine came up.
+    /// Start time in clock ticks since boot.
     began: u64,
 }
 
-/// As many as are read of a file.
+/// Maximum number of listeners read from a file.
 pub(super) const MOST: usize = 64;
 
 impl Listener {
-    /// The process of a caller; `None` if it has ended.
+    /// Identifies the process of a caller; `None` if it has exited.
     pub fn of(Caller(process): Caller) -> Option<Self> {
         let stat = orlop_fs::read_kernel_text(format!("/proc/{process}/stat")).ok()?;
-        // The name in parentheses may hold anything; the start is the twentieth field behind it.
+        // The name in parentheses may contain any character; the start time is the twentieth field after it.
         let (_, fields) = stat.rsplit_once(')')?;
         let began = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
         Some(Self { process, began })
     }
 
-    /// Whether it has not ended.
+    /// Whether the process still runs.
     pub(super) fn lives(self) -> bool {
         Self::of(Caller(self.process)) == Some(self)
     }
 }
 
-/// Those of a file that live still.
+/// Reads the listeners in a file that still run.
 pub(super) fn read(path: &Path) -> Vec<Listener> {
     let text = orlop_fs::read_text(path, orlop_fs::SMALL_FILE).unwrap_or_default();
     let parsed = text.lines().take(MOST).filter_map(|line| {
@@ -48,7 +48,7 @@ pub(super) fn read(path: &Path) -> Vec<Listener> {
     parsed.filter(|listener| listener.lives()).collect()
 }
 
-/// What a file of them says: of those that live, the first.
+/// Formats the file: the first running listeners, up to the maximum.
 pub(super) fn written(listeners: &[Listener]) -> String {
     let mut seen = HashSet::new();
     let living = listeners
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     impl Listener {
-        /// One that had the same number before.
+        /// An earlier process with the same pid.
         pub(in crate::events) fn former(self, age: u64) -> Self {
             Self {
                 began: self.began - age,

@@ -1,5 +1,4 @@
-//! What happened to pods and containers, for everybody who listens, for who comes back and has
-//! missed something, and for who asks afterwards.
+//! Pod and container events: for current subscribers, for subscribers that reconnect, and for later queries.
 
 mod backlog;
 mod history;

@@ -1,11 +1,10 @@
-//! Who listens.
+//! Subscribers of events.
 //!
-//! A subscriber has a queue that is bounded by number and by size. One that reads too slowly loses its subscription with
-//! a clear status: it can subscribe and list anew, but it never misses an event unawares.
+//! A subscriber has a queue that is bounded by number and by size. If it reads too slowly, its subscription ends with
+//! a clear status: it can subscribe and list again, but never misses an event unnoticed.
 //!
-//! A process whose subscription has ended and that subscribes again is told what happened between: kubelets
-//! do so, and look at all pods by themselves only every few minutes. Whoever else subscribes hears what
-//! happens from then on.
+//! A process that subscribes again after its subscription has ended receives the events in between. Kubelets need
+//! this: they list all pods themselves only every few minutes. Any other subscriber receives only new events.
 
 use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
@@ -27,10 +26,10 @@ use super::subscription::{Subscription, Told};
 use super::taken::Taken;
 use crate::clock;
 
-/// Events that a subscriber may lag behind.
+/// Maximum number of events in a subscriber's queue.
 const QUEUE: usize = 4096;
 
-/// Bytes of events that it may lag behind. One event has room whatever its size.
+/// Maximum size in bytes of the events in the queue. A single event is accepted whatever its size.
 const QUEUE_BYTES: usize = 4 << 20;
 
 /// The subscribers of `GetContainerEvents`.
@@ -39,7 +38,7 @@ pub struct Events {
     state: Arc<Mutex<State>>,
     history: Mutex<History>,
     tickets: AtomicU64,
-    /// Held by who writes down who listens, from the look to the end of the file.
+    /// Serialises writers of the listener file, from reading the list to the end of the write.
     writing: Mutex<()>,
 }
 
@@ -48,16 +47,16 @@ pub(super) struct State {
     subscribers: Vec<Subscriber>,
     backlog: Backlog,
     away: Vec<Away>,
-    /// Who listened to an earlier run.
+    /// The listeners of an earlier run.
     former: HashSet<Listener>,
     file: Option<PathBuf>,
 }
 
-/// One whose subscription has ended, or will when it has taken what it was told.
+/// A listener whose subscription has ended, or will end once it has read its queue.
 #[derive(Debug)]
 struct Away {
     listener: Listener,
-    /// The first event that it may have missed.
+    /// The number of the first event that it may have missed.
     first: u64,
     since: Instant,
 }
@@ -66,33 +65,32 @@ struct Away {
 struct Subscriber {
     listener: Option<Listener>,
     queue: mpsc::Sender<Told>,
-    /// Bytes of the events that are in the queue.
+    /// Size in bytes of the events in the queue.
     held: Arc<AtomicUsize>,
     taken: Arc<Mutex<Taken>>,
 }
 
 impl Events {
-    /// How long events are kept for those who come back. Zero: not at all, for nobody.
+    /// Sets how long events are kept for listeners that reconnect. Zero disables the backlog and the history.
     pub fn keep(&self, time: Duration) {
         let mut history = self.history.lock();
         let mut state = self.state.lock();
         let were_kept = !state.backlog.window().is_zero();
         state.backlog.keep(time);
         if !were_kept || time.is_zero() {
-            // What happened while none were kept is missing: whole it is from now on.
+            // The history lacks the events of the time it was off, so it starts again empty.
             history.clear();
         }
     }
 
-    /// Keeps an event for who asks afterwards, whoever listens. Of its containers it need have no more than
-    /// the one that it is about.
+    /// Adds an event to the history. Its pod's other containers may be missing from the event.
     pub fn note(&self, event: &ContainerEventResponse) {
         if !self.state.lock().backlog.window().is_zero() {
             self.history.lock().note(event);
         }
     }
 
-    /// What has happened from a time on, in nanoseconds since 1970, as far as it is kept.
+    /// Returns the events in the history from a time on, in nanoseconds since 1970.
     pub fn since(&self, at: i64) -> ListEventsResponse {
         let kept = !self.state.lock().backlog.window().is_zero();
         if kept {
@@ -104,15 +102,15 @@ impl Events {
         }
     }
 
-    /// Whether what is on record of a time, in nanoseconds since 1970, is told to those who come back: zero
-    /// is none, and others may be too long ago.
+    /// Whether an event of this time, in nanoseconds since 1970, is within the window for listeners that reconnect.
+    /// Zero means no time.
     pub fn reaches_back_to(&self, at: i64) -> bool {
         let window = self.state.lock().backlog.window();
         let nanos = i64::try_from(window.as_nanos()).unwrap_or(i64::MAX);
         at > 0 && at >= clock::now().saturating_sub(nanos)
     }
 
-    /// Takes those for away who listened when an earlier run ended, and writes down from now on who does.
+    /// Loads the listeners of an earlier run as disconnected ones, and sets the file that later records the listeners.
     /// Blocks.
     pub fn survive_in(&self, file: &Path) {
         let former = listener::read(file);
@@ -128,7 +126,7 @@ impl Events {
         state.file = Some(file.to_owned());
     }
 
-    /// Events from now on, and before them those that this listener has missed.
+    /// Subscribes to new events, preceded by those that this listener has missed.
     pub fn subscribe(&self, listener: Option<Listener>) -> Subscription {
         let mut state = self.state.lock();
         let place = listener
@@ -140,7 +138,7 @@ impl Events {
             let listens_since = state.listens_since(listener);
             missed = state.backlog.since(first, listens_since);
         }
-        // One place more than the queue holds is kept for the farewell.
+        // One extra slot is reserved for the final status.
         let (queue, events) = mpsc::channel(QUEUE + 1);
         let held = Arc::<AtomicUsize>::default();
         let taken = Arc::new(Mutex::new(Taken::nothing(first, Instant::now())));
@@ -162,13 +160,13 @@ impl Events {
         }
     }
 
-    /// Writes down who listens, so that the next run knows who comes back. Blocks.
+    /// Writes the listeners to the file, so that the next run recognises them. Blocks.
     pub fn write_down(&self) {
         let _writing = self.writing.lock();
         let (listeners, file) = {
             let state = self.state.lock();
             let here = state.subscribers.iter().filter_map(|one| one.listener);
-            // Who has left last is the likeliest to come back.
+            // The listener that disconnected last is the likeliest to reconnect.
             let away = state.away.iter().rev().map(|away| away.listener);
             (here.chain(away).collect::<Vec<_>>(), state.file.clone())
         };
@@ -180,7 +178,7 @@ impl Events {
         }
     }
 
-    /// Whether anybody may want to know, so that an event need not be made for nobody.
+    /// Whether there is a current or returning subscriber; otherwise events need not be built.
     pub fn wanted(&self) -> bool {
         let mut state = self.state.lock();
         let window = state.backlog.window();
@@ -188,7 +186,7 @@ impl Events {
         !state.subscribers.is_empty() || !state.away.is_empty()
     }
 
-    /// Whether anybody may want to know of an earlier run: who listened to it, and is here or may come back.
+    /// Whether a listener of an earlier run is subscribed or may reconnect.
     pub fn earlier_wanted(&self) -> bool {
         let mut state = self.state.lock();
         let window = state.backlog.window();
@@ -199,24 +197,23 @@ impl Events {
             .any(|listener| state.former.contains(&listener))
     }
 
-    /// What an event is published with. To be taken before there is a look at its pod.
+    /// Returns a ticket to publish an event with. It must be taken before the pod status is read.
     pub fn ticket(&self) -> Ticket {
-        // Whoever takes the next one sees what was done before this one was taken.
+        // A later ticket implies a later read: it sees what was done before this one was taken.
         Ticket(self.tickets.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// How many listen.
+    /// Returns the number of subscribers.
     pub fn count(&self) -> usize {
         self.state.lock().subscribers.len()
     }
 
-    /// Hands an event to every subscriber, in the order of the calls.
+    /// Sends an event to every subscriber, in the order of the calls.
     pub fn publish(&self, ticket: Ticket, event: &ContainerEventResponse) {
         self.hand_out(ticket, Run::This, event);
     }
 
-    /// The same for what happened in an earlier run, and before this one: only those who listened then hear
-    /// of it.
+    /// Sends an event of an earlier run to the subscribers that also listened to that run.
     pub fn publish_earlier(&self, ticket: Ticket, event: &ContainerEventResponse) {
         self.hand_out(ticket, Run::Earlier, event);
     }
@@ -257,7 +254,7 @@ impl Events {
 }
 
 impl State {
-    /// Which run somebody has listened since.
+    /// Returns the run in which a listener first subscribed.
     fn listens_since(&self, listener: Option<Listener>) -> Run {
         if listener.is_some_and(|listener| self.former.contains(&listener)) {
             Run::Earlier
@@ -266,7 +263,7 @@ impl State {
         }
     }
 
-    /// Takes a listener for away, in place of what was known of it, with what it has taken by now.
+    /// Records a listener as disconnected, with the events it has received so far. Replaces an earlier record.
     pub(super) fn leave(&mut self, listener: Listener, taken: &Mutex<Taken>) {
         let since = Instant::now();
         let first = taken.lock().first_unsure(since);
@@ -366,7 +363,7 @@ mod tests {
         assert!((3 << 20..=4 << 20).contains(&bytes), "{bytes}");
         assert_eq!(farewell.code(), tonic::Code::DataLoss);
         assert!(farewell.message().contains("4 MiB of events behind"));
-        // One that is larger than all that may wait comes through.
+        // A single event larger than the queue limit is delivered.
         let huge = ContainerEventResponse {
             container_id: "y".repeat(2 * QUEUE_BYTES),
             ..Default::default()
@@ -378,7 +375,7 @@ mod tests {
         }
     }
 
-    /// `GetContainerEvents` of nothing but these events.
+    /// A service that only implements `GetContainerEvents`, with these events.
     #[derive(Clone)]
     struct Told(std::sync::Arc<Events>);
 
@@ -442,7 +439,7 @@ mod tests {
 
         let begin = std::time::Instant::now();
         let publisher = std::thread::spawn(move || {
-            // As full as one of a pod with a container is.
+            // As large as the event of a pod with one container.
             let mut event = event(0);
             event.pod_sandbox_status = Some(PodSandboxStatus {
                 id: "a".repeat(64),
@@ -476,12 +473,12 @@ mod tests {
         );
     }
 
-    /// Ours.
+    /// This process as a listener.
     fn listener() -> Listener {
         Listener::of(super::super::Caller(std::process::id())).unwrap()
     }
 
-    /// What is there to be taken without waiting.
+    /// Takes the events that are available without waiting.
     fn taken(subscription: &mut Subscription) -> Vec<String> {
         let mut ids = Vec::new();
         while let Some(Some(Ok(event))) = subscription.next().now_or_never() {
@@ -499,13 +496,13 @@ mod tests {
         assert_eq!(events.count(), 0);
         assert!(events.wanted(), "it may come back");
         events.publish(events.ticket(), &event(QUEUE + 1));
-        // It may have a new connection before the end of the old one is noticed.
+        // A new connection may open before the end of the old one is noticed.
         let mut again = events.subscribe(Some(listener()));
         let told = taken(&mut again);
         assert_eq!(told.first().unwrap(), "2", "the first that is kept");
         assert_eq!(told.last().unwrap(), &(QUEUE + 1).to_string());
         drop(again);
-        // And what it has taken by the end of the old one counts.
+        // Events taken from the old one until its end count.
         assert_eq!(taken(&mut stalled).len(), QUEUE);
         std::thread::sleep(Duration::from_millis(1100));
         drop(stalled);
@@ -586,7 +583,7 @@ mod tests {
             std::thread::scope(|scope| {
                 for _ in 0..THREADS {
                     scope.spawn(|| {
-                        // The kernel tells of a thread what it tells of a process.
+                        // The kernel reports the same facts about a thread as about a process.
                         let thread = rustix::thread::gettid().as_raw_nonzero().get();
                         let caller = super::super::Caller(thread.try_into().unwrap());
                         let listener = Listener::of(caller).unwrap();

@@ -1,4 +1,4 @@
-//! One who listens.
+//! A subscription to events.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -18,20 +18,20 @@ use super::listener::Listener;
 use super::subscribers::State;
 use super::taken::Taken;
 
-/// An event with its size, or why there are no more, and the number of what comes next.
+/// The number of the following event, with an event and its size or the final status.
 pub(super) type Told = (u64, Result<(usize, ContainerEventResponse), Status>);
 
-/// What happens, for one who listens, until it is dropped.
+/// A subscription to events, until it is dropped.
 #[derive(Debug)]
 pub struct Subscription {
-    /// What it has missed, and has still to be told.
+    /// The missed events that are not sent yet.
     pub(super) missed: VecDeque<Missed>,
-    /// The number from which on it has missed something.
+    /// The number of the first event that it may have missed.
     pub(super) first: u64,
     /// The number of the first event that it has not missed.
     pub(super) next: u64,
     pub(super) events: mpsc::Receiver<Told>,
-    /// Bytes of what is in the queue.
+    /// Size in bytes of the events in the queue.
     pub(super) held: Arc<AtomicUsize>,
     pub(super) listener: Option<Listener>,
     pub(super) taken: Arc<Mutex<Taken>>,
@@ -43,7 +43,8 @@ impl Stream for Subscription {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let told = if let Some(missed) = self.missed.pop_front() {
-            // They come in the order of time: who leaves before it has heard all hears all again.
+            // Missed events come in chronological order: a listener that disconnects before it has all of them gets
+            // all again.
             let all = self.missed.is_empty();
             let next = if all { self.next } else { self.first };
             Some((next, Ok(missed.response())))
@@ -59,7 +60,7 @@ impl Stream for Subscription {
 }
 
 impl Subscription {
-    /// An event that is in the queue no more.
+    /// Subtracts an event that has left the queue.
     fn let_go(&self, size: usize, event: ContainerEventResponse) -> ContainerEventResponse {
         self.held.fetch_sub(size, Ordering::AcqRel);
         event
@@ -91,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Ours.
+    /// This process as a listener.
     fn listener() -> Listener {
         Listener::of(Caller(std::process::id())).unwrap()
     }
@@ -104,7 +105,7 @@ mod tests {
         }
     }
 
-    /// What is there to be taken without waiting.
+    /// Takes the events that are available without waiting.
     fn taken(subscription: &mut Subscription) -> Vec<String> {
         let mut ids = Vec::new();
         while let Some(Some(told)) = subscription.next().now_or_never() {
@@ -136,7 +137,7 @@ mod tests {
         let on_their_way = "what was handed over within a second may not have arrived";
         assert_eq!(taken(&mut third), ["2", "3", "4"], "{on_their_way}");
         arrives();
-        // An end that is learnt late hides none that was told before.
+        // An exit that is detected late does not hide earlier events.
         events.publish(events.ticket(), &at(5, Duration::ZERO));
         events.publish(events.ticket(), &at(6, long_ago));
         assert_eq!(taken(&mut third), ["5", "6"]);
@@ -150,7 +151,7 @@ mod tests {
         );
     }
 
-    /// Bytes of memory that this process has.
+    /// Returns the resident memory of this process in bytes.
     fn resident() -> u64 {
         let sizes = orlop_fs::read_kernel_text("/proc/self/statm").unwrap();
         let pages: u64 = sizes.split(' ').nth(1).unwrap().parse().unwrap();

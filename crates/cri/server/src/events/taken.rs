@@ -1,25 +1,25 @@
-//! How far a listener is.
+//! Progress of a listener through the events.
 
 use std::time::{Duration, Instant};
 
-/// What was handed over so shortly before a subscription ended may not have arrived, and is told again.
+/// Events that were sent this shortly before a subscription ended may not have arrived, and are sent again.
 const OVERLAP: Duration = Duration::from_secs(1);
 
-/// What has been handed over to a listener, and what of it so lately that it may not have arrived. When
-/// it happened, or was told first, does not matter.
+/// The events sent to a listener, and which of them are so recent that they may not have arrived. Only the time of
+/// sending counts.
 #[derive(Debug)]
 pub(super) struct Taken {
-    /// The number of the first event that has not been.
+    /// The number of the first event that is not sent.
     next: u64,
     last: Instant,
-    /// When there was a look at it, and what was next then.
+    /// The time of the last mark, and the next number at that time.
     mark: (Instant, u64),
-    /// The first one that may not have arrived when the mark was made.
+    /// The first event that may not have arrived at the time of the mark.
     before: u64,
 }
 
 impl Taken {
-    /// Nothing yet, of what begins with a number.
+    /// Creates the state of a listener that starts at a number.
     pub(super) fn nothing(first: u64, now: Instant) -> Self {
         Self {
             next: first,
@@ -29,7 +29,7 @@ impl Taken {
         }
     }
 
-    /// All before a number is handed over by now.
+    /// Records that all events before a number are sent.
     pub(super) fn hand_over(&mut self, next: u64, now: Instant) {
         if is_settled(self.mark.0, now) {
             self.before = self.first_unsure(now);
@@ -39,8 +39,8 @@ impl Taken {
         self.last = now;
     }
 
-    /// The first one that may not have arrived: it was handed over within the overlap, or within twice of
-    /// it if more came since.
+    /// Returns the first event that may not have arrived. It was sent within the overlap, or within twice the overlap
+    /// if events keep coming.
     pub(super) fn first_unsure(&self, now: Instant) -> u64 {
         if is_settled(self.last, now) {
             self.next
@@ -71,10 +71,10 @@ mod tests {
         assert_eq!(taken.first_unsure(after(60_950)), 5);
         assert_eq!(taken.first_unsure(after(61_900)), 5, "7 is of 60.9");
         assert_eq!(taken.first_unsure(after(61_901)), 7);
-        // What came long before a burst has arrived.
+        // Events from long before a burst have arrived.
         taken.hand_over(8, after(90_000));
         assert_eq!(taken.first_unsure(after(90_001)), 7);
-        // So it has of one that is never idle, if two seconds before.
+        // Without idle times, events from two seconds before have arrived.
         for n in 0..100_u64 {
             let now = after(90_000 + n * 100);
             taken.hand_over(9 + n, now);

@@ -1,8 +1,8 @@
-//! What is known about a trace when it starts.
+//! Facts about a trace at its start.
 
 use crate::clock;
 
-/// What a trace is about.
+/// The subject of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A pod and its containers.
@@ -11,22 +11,22 @@ pub enum Kind {
     Pull,
 }
 
-/// What is known of a trace from its beginning.
+/// Facts about a trace, known from its start.
 #[derive(Debug, Clone)]
 pub struct TraceFacts {
-    /// What it is about.
+    /// The subject.
     pub kind: Kind,
     /// The pod's id, or the image's name.
     pub id: String,
-    /// The name for people: `NAMESPACE/NAME` or the image's.
+    /// The display name: `NAMESPACE/NAME`, or that of the image.
     pub name: String,
-    /// The runtime that runs the pod; empty for a pull.
+    /// The runtime handler of the pod; empty for a pull.
     pub handler: String,
     /// Nanoseconds since 1970.
     pub started_at: i64,
 }
 
-/// The same, of something that there is a trace to be made of.
+/// Borrowed facts for a new trace.
 #[derive(Debug)]
 pub(super) struct NewFacts<'a> {
     pub(super) kind: Kind,
@@ -36,7 +36,7 @@ pub(super) struct NewFacts<'a> {
 }
 
 impl TraceFacts {
-    /// Of what begins now.
+    /// Creates the facts of a trace that starts now.
     pub(super) fn new(facts: &NewFacts<'_>) -> Self {
         let mut new = Self {
             kind: facts.kind,
@@ -49,8 +49,8 @@ impl TraceFacts {
         new
     }
 
-    /// Calls for one pod by clients that trace nothing make one trace, to be found by the beginning of
-    /// the pod's id.
+    /// Returns the trace id. Calls about one pod by clients without tracing share a trace, which can be found by the
+    /// start of the pod's id.
     pub(super) fn trace_id(&self) -> [u8; 16] {
         let of_pod = match self.kind {
             Kind::Pod => self.id.get(..32).and_then(orlop_text::hex::decode),

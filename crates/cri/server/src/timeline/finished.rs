@@ -1,4 +1,4 @@
-//! Calls that have ended, on their way to who wants to know of them.
+//! Finished calls on their way to listeners.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,47 +8,47 @@ use tokio::sync::mpsc::{self, error::TryRecvError};
 use super::facts::TraceFacts;
 use super::span::Span;
 
-/// Calls that a listener may lag behind.
+/// Maximum number of queued calls per listener.
 pub(super) const QUEUE: usize = 256;
 
-/// A call that has ended, with its steps; the call is the first.
+/// A finished call with its steps; the call is the first span.
 #[derive(Debug, Clone)]
 pub struct FinishedCall {
-    /// What the trace is about.
+    /// The facts about the trace.
     pub facts: TraceFacts,
-    /// The trace that it belongs to: its client's, or the pod's own.
+    /// The trace id: the client's, or the pod's own.
     pub trace: [u8; 16],
-    /// When the trace began, by the wall clock: nanoseconds since 1970.
+    /// The start of the trace by the wall clock, in nanoseconds since 1970.
     pub begun_at: i64,
     /// The call and its steps.
     pub spans: Vec<Span>,
 }
 
-/// Calls as they end, as far as there was room for them.
+/// Receiver of finished calls. Calls beyond the queue's limit are dropped.
 #[derive(Debug)]
 pub struct FinishedCalls {
     calls: mpsc::Receiver<FinishedCall>,
     overrun: Arc<AtomicU64>,
 }
 
-/// Where calls that end are put.
+/// Sender of finished calls.
 #[derive(Debug)]
 pub(super) struct Teller {
     calls: mpsc::Sender<FinishedCall>,
     overrun: Arc<AtomicU64>,
 }
 
-/// What became of a call that was told.
+/// The outcome of sending a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Taken,
-    /// As many as may are waiting.
+    /// The queue is full, and the call is dropped.
     Lost,
-    /// Nobody listens any more.
+    /// The receiver is closed.
     Gone,
 }
 
-/// A way from one to the other.
+/// Creates a sender and its receiver.
 pub(super) fn channel() -> (Teller, FinishedCalls) {
     let (tell, calls) = mpsc::channel(QUEUE);
     let overrun = Arc::<AtomicU64>::default();
@@ -74,22 +74,22 @@ impl Teller {
 }
 
 impl FinishedCalls {
-    /// The next one.
+    /// Waits for the next call.
     pub async fn recv(&mut self) -> Option<FinishedCall> {
         self.calls.recv().await
     }
 
-    /// The next ones, at least one and not more than `most`; how many. Zero when there are none any more.
+    /// Waits for one to `most` calls and returns their number; zero if the sender is gone.
     pub async fn recv_many(&mut self, into: &mut Vec<FinishedCall>, most: usize) -> usize {
         self.calls.recv_many(into, most).await
     }
 
-    /// One that is here already.
+    /// Returns a call that is already in the queue.
     pub fn try_recv(&mut self) -> Result<FinishedCall, TryRecvError> {
         self.calls.try_recv()
     }
 
-    /// Spans for which there was no room since the last time that somebody asked.
+    /// Returns the number of spans dropped since the last call of this function.
     pub fn take_overrun(&self) -> u64 {
         self.overrun.swap(0, Ordering::Relaxed)
     }

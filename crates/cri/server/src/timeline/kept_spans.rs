@@ -1,6 +1,5 @@
-//! The spans of a trace as they are kept: small, and in two pieces of memory that the next trace
-//! takes over. Hundreds of traces are kept between what comes and goes; each piece of them that is
-//! allocated anew would hold a page of its own, and another one the next time.
+//! Compact storage for the spans of a trace, in two allocations that the next trace reuses. Hundreds of traces live
+//! between short-lived allocations; a fresh allocation for each would keep a page of its own in use.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,28 +9,28 @@ use super::metrics::Outcome;
 use super::origin::TraceParent;
 use super::span::Span;
 
-/// Spans of one trace; what a pod with hundreds of containers has beyond is counted only.
+/// Maximum number of spans of a trace; more, as of a pod with hundreds of containers, are only counted.
 pub(super) const MAX_SPANS: usize = 256;
 
-/// Spans that there is room for from the beginning: a pod's start with one container.
+/// Initial capacity in spans: a pod's start with one container.
 const USUAL_SPANS: usize = 24;
 
-/// A trace that had more gives the room for them back before it is used again.
+/// A trace with a larger capacity shrinks before it is reused.
 const MANY_SPANS: usize = 2 * USUAL_SPANS;
 
-/// The same for bytes of names.
+/// The same limit for bytes of names.
 const MANY_BYTES: usize = 256;
 
-/// Where a span is.
+/// The index of a span.
 pub(super) type Place = u16;
 
 /// The spans of one trace.
 #[derive(Debug)]
 pub(super) struct KeptSpans {
     spans: Vec<KeptSpan>,
-    /// Of containers, one after the other.
+    /// The concatenated container names.
     names: String,
-    /// The spans of clients that say which they are.
+    /// The parent spans of clients, by index.
     parents: Vec<(Place, TraceParent)>,
     left_out: u64,
 }
@@ -39,21 +38,21 @@ pub(super) struct KeptSpans {
 #[derive(Debug, Clone)]
 struct KeptSpan {
     name: &'static str,
-    /// Where the container's name begins and ends.
+    /// The start and end of the container's name.
     container: (u32, u32),
-    /// Nanoseconds after the trace's beginning.
+    /// Nanoseconds after the start of the trace.
     start: u64,
-    /// Nanoseconds; none while it goes on.
+    /// Duration in nanoseconds; [`GOES_ON`] while the span is open.
     took: u64,
     call: Option<Place>,
     failed: bool,
 }
 
-/// What `took` says of a span that goes on.
+/// The value of `took` for an open span.
 const GOES_ON: u64 = u64::MAX;
 
 impl KeptSpans {
-    /// None, and room for the usual ones.
+    /// Creates empty storage with the usual capacity.
     pub(super) fn new() -> Self {
         Self {
             spans: Vec::with_capacity(USUAL_SPANS),
@@ -63,7 +62,7 @@ impl KeptSpans {
         }
     }
 
-    /// None, in the memory that there is.
+    /// Removes all spans and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.spans.clear();
         self.spans.shrink_to(MANY_SPANS);
@@ -82,24 +81,24 @@ impl KeptSpans {
         self.told(|_, _| true)
     }
 
-    /// A call and its steps.
+    /// Returns a call and its steps.
     pub(super) fn of_call(&self, call: Place) -> Vec<Span> {
         self.told(|place, span| place == call || span.call == Some(call))
     }
 
-    /// The client's span that a call belongs to.
+    /// Returns the client's span that a call belongs to.
     pub(super) fn parent_of(&self, call: Place) -> Option<&TraceParent> {
         let parent = self.parents.iter().find(|(of, _)| *of == call);
         parent.map(|(_, parent)| parent)
     }
 
-    /// When each call began, and how long it took; none while it goes on.
+    /// Returns the start and duration of each call; no duration while it is open.
     pub(super) fn calls(&self) -> impl Iterator<Item = (Duration, Option<Duration>)> {
         let calls = self.spans.iter().filter(|span| span.call.is_none());
         calls.map(|call| (Duration::from_nanos(call.start), call.took()))
     }
 
-    /// The latest call that goes on for this container, or for the pod.
+    /// Returns the latest open call for this container, or for the pod.
     pub(super) fn open_call(&self, container: &str) -> Option<Place> {
         let place = self.spans.iter().rposition(|span| {
             span.call.is_none() && span.took == GOES_ON && self.container(span) == container
@@ -133,7 +132,7 @@ impl KeptSpans {
         }
     }
 
-    /// Adds a step that is over, with its start and how long it took.
+    /// Adds a finished step with its start and duration.
     pub(super) fn add_step(
         &mut self,
         name: &'static str,
@@ -164,7 +163,7 @@ impl KeptSpans {
         Some(place)
     }
 
-    /// Where a container's name is: once for all spans that are for it.
+    /// Returns the position of a container's name, which all its spans share.
     fn named(&mut self, container: &str) -> Option<(u32, u32)> {
         let same = self.spans.iter().rev();
         let mut same = same.filter(|span| self.container(span) == container);
@@ -214,7 +213,7 @@ impl KeptSpan {
     }
 }
 
-/// Half a millennium at most.
+/// Converts to nanoseconds, up to half a millennium.
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).map_or(GOES_ON - 1, |nanos| nanos.min(GOES_ON - 1))
 }

@@ -7,7 +7,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::finished::{FinishedCall, FinishedCalls, Teller, Told, channel};
 use super::sampling::{Sampling, Wanted};
 
-/// Who wants to know of calls that have ended.
+/// The listeners of finished calls.
 #[derive(Debug, Default)]
 pub(super) struct Listeners(Mutex<Vec<Listener>>);
 
@@ -18,14 +18,14 @@ struct Listener {
 }
 
 impl Listeners {
-    /// One more, who is told of the calls that `sampling` takes.
+    /// Adds a listener of the calls that `sampling` selects.
     pub(super) fn add(&self, sampling: Arc<Sampling>) -> FinishedCalls {
         let (tell, calls) = channel();
         self.lock().push(Listener { tell, sampling });
         calls
     }
 
-    /// Whether nobody wants to know of any call.
+    /// Whether no listener wants any call.
     pub(super) fn are_deaf(&self) -> bool {
         let listeners = self.lock();
         listeners.iter().all(|listener| listener.sampling.is_off())
@@ -37,7 +37,7 @@ impl Listeners {
         takes.any(|sampling| sampling.takes(call))
     }
 
-    /// Tells those who want to know; whether all of them had room for it.
+    /// Sends a call to the listeners that select it; `false` if a queue was full.
     pub(super) fn tell(&self, wanted: Wanted, call: &FinishedCall) -> bool {
         let mut all = true;
         self.lock().retain(|listener| {

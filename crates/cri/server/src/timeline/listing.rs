@@ -1,4 +1,4 @@
-//! The latest starts of pods and pulls with their steps, in the words of `ListTraces`.
+//! The response of `ListTraces`: the latest pod starts and pulls with their steps.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::span::Span;
 use super::trace::Trace;
 use super::traces::Traces;
 
-/// Answers the call.
+/// Builds the response to a `ListTraces` request.
 pub fn answer(traces: &Traces, request: &ListTracesRequest) -> ListTracesResponse {
     let mut traces = traces.latest();
     let kinds: Vec<TraceKind> = request.kinds().collect();

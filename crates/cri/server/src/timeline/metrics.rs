@@ -1,4 +1,4 @@
-//! What is counted of all pods and images, for Prometheus.
+//! Prometheus metrics of pod starts and pulls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-/// How something ended.
+/// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Well.
+    /// It succeeded.
     Done,
-    /// Not.
+    /// It failed.
     Failed,
 }
 
 impl Outcome {
-    /// The outcome of a result.
+    /// Returns the outcome of a result.
     pub fn of<T, E>(result: &Result<T, E>) -> Self {
         match result {
             Ok(_) => Self::Done,
@@ -35,7 +35,7 @@ impl Outcome {
     }
 }
 
-/// Counters of calls, steps and pulls. Cheap to clone; all clones are one.
+/// Counters of calls, steps and pulls. Cheap to clone; all clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics(Arc<Inner>);
 
@@ -67,12 +67,12 @@ struct OutcomeLabels {
     outcome: &'static str,
 }
 
-/// From a line in a journal to a slow network plugin.
+/// Buckets from a journal line to a slow network plugin.
 const STEP_BUCKETS: [f64; 14] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0,
 ];
 
-/// What becomes of spans.
+/// Label values for the fate of spans.
 const SENT: &str = "sent";
 const LOST: &str = "lost";
 
@@ -92,7 +92,7 @@ impl Default for Inner {
 }
 
 impl Metrics {
-    /// Offers them to be exported.
+    /// Registers the metrics for export.
     pub fn register(&self, registry: &mut Registry) {
         let inner = &self.0;
         registry.register(
@@ -142,12 +142,12 @@ impl Metrics {
         self.0.calls.get_or_create(&labels).inc();
     }
 
-    /// A collector has taken so many spans.
+    /// Counts spans that a collector has received.
     pub fn sent(&self, spans: usize) {
         self.spans(SENT).inc_by(spans as u64);
     }
 
-    /// So many spans did not reach a collector.
+    /// Counts spans that did not reach a collector.
     pub fn lost(&self, spans: usize) {
         self.spans(LOST).inc_by(spans as u64);
     }
@@ -162,7 +162,7 @@ impl Metrics {
         self.0.spans.get_or_create(&labels).clone()
     }
 
-    /// A pull has ended, and brought an image of so many bytes.
+    /// Counts a finished pull of an image with this many bytes.
     pub fn pulled(&self, outcome: Outcome, took: Duration, bytes: u64) {
         let outcome_label = OutcomeLabels {
             outcome: outcome.word(),

@@ -1,5 +1,5 @@
-//! Where the time of a pod's start, or of a pull, went: steps in microseconds, kept in memory for
-//! the latest ones, counted for all.
+//! Timelines of pod starts and pulls: durations of their steps in microseconds. The latest are kept in memory, and all
+//! are counted in metrics.
 
 mod facts;
 mod finished;

@@ -1,21 +1,21 @@
-//! Steps that go on.
+//! Open steps of a trace.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// A step that goes on.
+/// A step that has not finished.
 #[derive(Debug, Clone)]
 pub struct OpenStep {
     /// The step's name.
     pub name: &'static str,
-    /// The container that it is for; empty for the pod itself.
+    /// The container of the step; empty for the pod itself.
     pub container: String,
-    /// For how long it has gone on.
+    /// How long the step has been open.
     pub since: Duration,
 }
 
-/// Those of one trace.
+/// The open steps of one trace.
 #[derive(Debug, Default)]
 pub(super) struct OpenSteps(Mutex<Vec<Open>>);
 
@@ -27,7 +27,7 @@ struct Open {
     number: u64,
 }
 
-/// Ends its step when it is dropped, as it is where nobody waits for the step any more.
+/// Ends its step when dropped, also if the step is cancelled.
 pub(super) struct Ending<'a>(&'a OpenSteps, u64);
 
 impl OpenSteps {

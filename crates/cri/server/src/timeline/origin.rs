@@ -1,4 +1,4 @@
-//! Where a call comes from: when it arrived, and which trace of its client's it belongs to.
+//! Origin of a call: its arrival time, and the client's trace.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -6,34 +6,34 @@ use std::time::Instant;
 use crate::events::Caller;
 use orlop_text::hex::{decode, is_hex};
 
-/// When a call arrived: put into the extensions of a request by whoever took it in.
+/// The arrival time of a call, set as a request extension by the server that accepted it.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival(pub Instant);
 
 /// The client's span, from the headers `traceparent` and `tracestate` of W3C's Trace Context.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TraceParent {
-    /// The whole trace.
+    /// The trace id.
     pub trace: [u8; 16],
-    /// The span that called us.
+    /// The id of the calling span.
     pub span: [u8; 8],
-    /// Whether the client keeps the trace, so that we should keep our part of it.
+    /// Whether the client samples the trace, so that we should keep our part of it.
     pub sampled: bool,
-    /// What the tracing systems on the way say of it, in their own words.
+    /// The opaque `tracestate` of the tracing systems on the way.
     pub state: Option<Arc<str>>,
 }
 
-/// What W3C's Trace Context has everybody hand on of `tracestate`; a longer one is left out.
+/// The length of `tracestate` that W3C's Trace Context requires to propagate; longer values are dropped.
 const LONGEST_STATE: usize = 512;
 
-/// What is known of where the call at work comes from.
+/// The origin of the current call.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
-    /// When it arrived.
+    /// The arrival time.
     pub arrived: Option<Instant>,
-    /// Its client's span.
+    /// The client's span.
     pub parent: Option<TraceParent>,
-    /// Its client's process.
+    /// The client's process.
     pub caller: Option<Caller>,
 }
 
@@ -42,13 +42,13 @@ tokio::task_local! {
 }
 
 impl Origin {
-    /// The origin of a request.
+    /// Extracts the origin of a request.
     pub fn of<T>(request: &tonic::Request<T>) -> Self {
         let arrival = request.extensions().get::<Arrival>();
         let header = |name| {
             let mut values = request.metadata().get_all(name).iter();
             let value = values.next()?.to_str().ok();
-            // Of several nobody can tell which is meant.
+            // Several values are ambiguous and ignored.
             value.filter(|_| values.next().is_none())
         };
         let parent = header("traceparent").and_then(TraceParent::parse);
@@ -60,19 +60,19 @@ impl Origin {
         }
     }
 
-    /// Answers a call that comes from here.
+    /// Runs a future with this origin as the current one.
     pub async fn scope<F: Future>(self, answer: F) -> F::Output {
         ORIGIN.scope(self, answer).await
     }
 
-    /// The origin of the call at work; nothing in tasks of their own.
+    /// Returns the origin of the current call; empty in spawned tasks.
     pub fn current() -> Self {
         ORIGIN.try_with(Self::clone).unwrap_or_default()
     }
 }
 
 impl TraceParent {
-    /// As `00-<trace>-<span>-<flags>`; later versions may say more behind that.
+    /// Parses `00-<trace>-<span>-<flags>`; later versions may append more.
     fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('-');
         let version = parts.next()?;
@@ -90,7 +90,7 @@ impl TraceParent {
         })
     }
 
-    /// With the state that came beside it, where that is one and somebody will read it.
+    /// Adds the `tracestate`, if it is valid and the trace is sampled.
     fn with_state(self, state: Option<&str>) -> Self {
         let state = state.filter(|state| {
             let fits = (1..=LONGEST_STATE).contains(&state.len());

@@ -1,33 +1,33 @@
-//! Which traces are told to whoever listens.
+//! Sampling of traces for listeners.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// All of a million.
+/// The rate of all traces, in traces per million.
 const MILLION: u32 = 1_000_000;
 
-/// What stands for no trace at all, whatever its client says.
+/// The value that turns all traces off, including those that a client samples.
 const OFF: u32 = u32::MAX;
 
-/// The part of traces that is told. A trace that a client began is told where the client keeps it; of others
-/// their id decides, so that a pod's calls are told all or none.
+/// The sampling rate. A trace of a client follows the client's decision. For others the trace id decides, so that a
+/// pod's calls are sampled together.
 #[derive(Debug)]
 pub struct Sampling(AtomicU32);
 
-/// What decides of a call whether it is told.
+/// The facts that decide whether a call is sampled.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     pub(super) trace: [u8; 16],
-    /// Whether the client keeps its trace, where it has one.
+    /// The client's sampling decision, if it sent one.
     pub(super) by_client: Option<bool>,
 }
 
 impl Sampling {
-    /// Of nothing.
+    /// Creates a sampling of no traces.
     pub fn off() -> Self {
         Self(AtomicU32::new(OFF))
     }
 
-    /// Of so many traces in a million from now on; none of no trace at all.
+    /// Sets the rate in traces per million; `None` turns all traces off.
     pub fn set(&self, per_million: Option<u32>) {
         let value = per_million.map_or(OFF, |rate| rate.min(MILLION));
         self.0.store(value, Ordering::Relaxed);
@@ -43,7 +43,7 @@ impl Sampling {
             return false;
         }
         wanted.by_client.unwrap_or_else(|| {
-            // As OpenTelemetry's TraceIdRatioBased has it, so that others decide alike.
+            // The same decision as OpenTelemetry's TraceIdRatioBased.
             let number = u128::from_be_bytes(wanted.trace) as u64 >> 1;
             u128::from(number) * u128::from(MILLION) < u128::from(rate) << 63
         })

@@ -1,4 +1,4 @@
-//! A call, or one step of a call, in the form that is exported.
+//! Spans, in the exported form: a call, or one step of a call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::origin::TraceParent;
 pub struct Span {
     /// The call's or the step's name.
     pub name: &'static str,
-    /// The name of the container that it is for; empty for the pod itself.
+    /// The container of the span; empty for the pod itself.
     pub container: Arc<str>,
-    /// The number of the call that this is a step of; none for a call.
+    /// The index of the call that this step belongs to; `None` for a call.
     pub call: Option<usize>,
-    /// After the trace's beginning.
+    /// The start, relative to the start of the trace.
     pub start: Duration,
-    /// None while it goes on.
+    /// The duration; `None` while the span is open.
     pub took: Option<Duration>,
     /// Whether it failed.
     pub failed: bool,

@@ -1,4 +1,4 @@
-//! The calls and steps of one pod's start, or of one pull.
+//! Trace of one pod's start or of one pull.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -16,12 +16,12 @@ use super::sampling::Wanted;
 use super::span::Span;
 use crate::clock;
 
-/// The calls and steps so far.
+/// A trace: the calls and steps so far.
 #[derive(Debug)]
 pub struct Trace {
-    /// What it is about.
+    /// The facts about the trace.
     pub facts: TraceFacts,
-    /// When its first call arrived.
+    /// The arrival time of its first call.
     begin: OnceLock<Instant>,
     spans: Mutex<KeptSpans>,
     open: OpenSteps,
@@ -41,34 +41,34 @@ impl Trace {
         }
     }
 
-    /// Makes it the trace of something else, in the memory that it has.
+    /// Resets the trace for another subject and reuses its memory.
     pub(super) fn begin_anew(&mut self, facts: &NewFacts<'_>) {
         self.facts.take_over(facts);
         self.begin = OnceLock::new();
         self.spans.get_mut().clear();
     }
 
-    /// Whether it is of the pod with this id.
+    /// Whether this is the trace of the pod with this id.
     pub(super) fn is_of_pod(&self, id: &str) -> bool {
         self.facts.kind == Kind::Pod && self.facts.id == id
     }
 
-    /// What has been noted, in the order in which it began.
+    /// Returns the spans, in the order of their start.
     pub fn spans(&self) -> Vec<Span> {
         self.lock().all()
     }
 
-    /// The steps that go on, in the order in which they began.
+    /// Returns the open steps, in the order of their start.
     pub fn open_steps(&self) -> Vec<OpenStep> {
         self.open.all()
     }
 
-    /// How many spans there was no room for.
+    /// Returns the number of spans dropped for lack of space.
     pub fn left_out(&self) -> u64 {
         self.lock().left_out()
     }
 
-    /// The time that clients waited for its calls so far.
+    /// Returns the total time that clients waited for its calls.
     pub fn waited(&self) -> Duration {
         let spans = self.lock();
         let calls = spans.calls();
@@ -77,12 +77,12 @@ impl Trace {
             .sum()
     }
 
-    /// Begins a call. The time until now is its first step: waiting for its turn.
+    /// Starts a call. The time since its arrival becomes its first step, the wait in the queue.
     pub fn begin(self: &Arc<Self>, name: &'static str, container: &str, origin: Origin) -> Call {
         self.begin_at(name, container, origin, Instant::now())
     }
 
-    /// Begins a call of which some steps were taken before it was known which pod they are for.
+    /// Starts a call with steps that were recorded before the pod was known.
     pub fn begin_after(
         self: &Arc<Self>,
         early: Early,
@@ -126,7 +126,7 @@ impl Trace {
         call
     }
 
-    /// Does a step of the call that is open for this container, or for the pod.
+    /// Runs a step of the open call for this container, or for the pod.
     pub async fn step<T, E>(
         &self,
         name: &'static str,
@@ -147,7 +147,7 @@ impl Trace {
         result
     }
 
-    /// How long after the beginning.
+    /// Returns the time since the start of the trace.
     fn offset(&self, at: Instant) -> Duration {
         at.saturating_duration_since(*self.begin.get_or_init(|| at))
     }
@@ -161,7 +161,7 @@ impl Trace {
     }
 }
 
-/// Steps taken before it is known which pod they are for.
+/// Steps that are recorded before the pod is known.
 #[derive(Debug)]
 pub struct Early {
     begun: Instant,
@@ -177,7 +177,7 @@ struct EarlyStep {
 }
 
 impl Early {
-    /// None yet, from now on.
+    /// Creates an empty list that starts now.
     pub fn begin() -> Self {
         Self {
             begun: Instant::now(),
@@ -185,7 +185,7 @@ impl Early {
         }
     }
 
-    /// Does a step.
+    /// Runs and records a step.
     pub async fn step<T, E>(
         &mut self,
         name: &'static str,
@@ -203,12 +203,12 @@ impl Early {
     }
 }
 
-/// A call under way; one that is dropped without having been [ended](Call::end) has failed.
+/// A call in progress. If it is dropped without [`end`](Call::end), it counts as failed.
 #[derive(Debug)]
 pub struct Call {
     trace: Arc<Trace>,
     name: &'static str,
-    /// None if there was no room for it.
+    /// The index of its span; `None` if there was no space.
     place: Option<Place>,
     container: Arc<str>,
     arrived: Instant,
@@ -216,17 +216,17 @@ pub struct Call {
 }
 
 impl Call {
-    /// Ends it as its result says.
+    /// Ends the call with the outcome of its result.
     pub fn end<T, E>(mut self, result: &Result<T, E>) {
         self.outcome = Outcome::of(result);
     }
 
-    /// The trace that it belongs to.
+    /// Returns the trace of the call.
     pub fn trace(&self) -> &Arc<Trace> {
         &self.trace
     }
 
-    /// Adds a step of it that is over.
+    /// Adds a finished step.
     pub fn note(&self, name: &'static str, start: Instant, took: Duration, outcome: Outcome) {
         let trace = &self.trace;
         trace.metrics.step(&trace.facts.handler, name, took);
@@ -264,7 +264,7 @@ impl Drop for Call {
             }
             (trace, wanted, spans.of_call(place))
         };
-        // By the wall clock, as it was when the trace began.
+        // The wall-clock time at which the trace started.
         let late = self.trace.offset(Instant::now());
         let begun_at = clock::now() - i64::try_from(late.as_nanos()).unwrap_or(0);
         let call = FinishedCall {

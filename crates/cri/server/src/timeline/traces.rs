@@ -1,4 +1,4 @@
-//! The latest traces.
+//! The list of the latest traces.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::metrics::Metrics;
 use super::sampling::Sampling;
 use super::trace::Trace;
 
-/// Traces kept; some kilobytes each.
+/// Maximum number of traces kept; each takes some kilobytes.
 const KEPT: usize = 256;
 
-/// The latest traces, of pods that are gone too.
+/// The latest traces, including those of removed pods.
 #[derive(Debug)]
 pub struct Traces {
-    /// The oldest first.
+    /// The traces, oldest first.
     kept: Mutex<VecDeque<Arc<Trace>>>,
     metrics: Metrics,
     listeners: Arc<Listeners>,
 }
 
 impl Traces {
-    /// None yet.
+    /// Creates an empty list.
     pub fn new(metrics: Metrics) -> Self {
         Self {
             kept: Mutex::default(),
@@ -34,11 +34,11 @@ impl Traces {
         }
     }
 
-    /// The trace of the pod with this id, name for people and handler; one made by an earlier run
-    /// of the daemon begins now.
+    /// Returns the trace of the pod with this id, display name and handler. For a pod of an earlier daemon run, it
+    /// starts now.
     pub fn of_pod(&self, id: &str, name: impl FnOnce() -> String, handler: &str) -> Arc<Trace> {
         let mut kept = self.lock();
-        // Hundreds at most, and most are asked for while they are new.
+        // There are a few hundred at most, and usually a recent one is requested.
         let mut latest = kept.iter().rev();
         if let Some(trace) = latest.find(|trace| trace.is_of_pod(id)) {
             return Arc::clone(trace);
@@ -54,7 +54,7 @@ impl Traces {
         )
     }
 
-    /// A trace of a pull that begins.
+    /// Creates the trace of a pull.
     pub fn pull(&self, image: &str) -> Arc<Trace> {
         self.add(
             &mut self.lock(),
@@ -67,7 +67,7 @@ impl Traces {
         )
     }
 
-    /// Adds a new one. It takes the memory of the oldest over, which is forgotten for it.
+    /// Adds a trace. It replaces the oldest one and reuses its memory.
     fn add(&self, kept: &mut VecDeque<Arc<Trace>>, facts: &NewFacts<'_>) -> Arc<Trace> {
         let oldest = if kept.len() < KEPT {
             None
@@ -87,18 +87,17 @@ impl Traces {
         trace
     }
 
-    /// All that are kept, the latest first.
+    /// Returns all traces, latest first.
     pub fn latest(&self) -> Vec<Arc<Trace>> {
         self.lock().iter().rev().cloned().collect()
     }
 
-    /// Calls that end from now on, as far as `sampling` takes them. What comes faster than it is taken is lost,
-    /// and counted.
+    /// Subscribes to finished calls that `sampling` selects. Calls that exceed the queue are dropped and counted.
     pub fn listen(&self, sampling: Arc<Sampling>) -> FinishedCalls {
         self.listeners.add(sampling)
     }
 
-    /// What is counted of all traces.
+    /// Returns the metrics of all traces.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
@@ -266,7 +265,7 @@ mod tests {
                 .await
                 .unwrap();
         }
-        // Who is forgotten makes room for the next one, unless somebody still looks at it.
+        // A new trace reuses the memory of the dropped one, unless that is still in use.
         let next = pod(KEPT);
         assert_eq!(Arc::as_ptr(&next), first);
         assert_eq!(next.facts.name, format!("ns/{KEPT}"));

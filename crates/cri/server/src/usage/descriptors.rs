@@ -1,11 +1,11 @@
-//! The metrics there are.
+//! Descriptors of the supported metrics.
 
 use orlop_cri_api::pod_metrics::Table;
 use orlop_cri_api::v1::MetricDescriptor;
 use orlop_cri_api::v1::MetricType::Gauge;
 
 #[rustfmt::skip]
-/// All metrics.
+/// All supported metrics.
 pub const TABLE: Table = Table::with(&[
     ("container_cpu_load_average_10s", "Average number of runnable tasks over the last 10 seconds, times 1000", &[], Gauge),
     ("container_cpu_load_d_average_10s", "Average number of uninterruptible tasks over the last 10 seconds, times 1000", &[], Gauge),
@@ -17,7 +17,7 @@ pub const TABLE: Table = Table::with(&[
     ("container_ulimits_soft", "Soft limits of the first process; the largest number means no limit", &["ulimit"], Gauge),
 ]);
 
-/// All metrics with their labels.
+/// Returns all metrics with their labels.
 pub fn descriptors() -> Vec<MetricDescriptor> {
     TABLE.descriptors()
 }

@@ -1,5 +1,5 @@
-//! What the containers' file system and devices are called, and how much there is of it: the same
-//! for all, and looked at once for an answer.
+//! Names and sizes of the containers' file system and devices. They are the same for all containers and read once per
+//! response.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use orlop_cri_api::pod_metrics::Samples;
 
-/// The file system of the writable layers, and the names of devices.
+/// The file system of the writable layers, and device names.
 #[derive(Debug)]
 pub struct Disk {
     root: Option<Root>,
@@ -23,7 +23,7 @@ struct Root {
 }
 
 impl Disk {
-    /// Looks at the file system. Blocks.
+    /// Reads the file system's usage. Blocks.
     pub fn at(root: &Path) -> Self {
         let mut disk = Self {
             root: None,
@@ -43,7 +43,7 @@ impl Disk {
         disk
     }
 
-    /// How a device is called.
+    /// Returns the name of a device.
     pub(super) fn name(&mut self, major: u32, minor: u32) -> &str {
         match self.names.entry((major, minor)) {
             Entry::Occupied(known) => known.into_mut(),
@@ -51,7 +51,7 @@ impl Disk {
         }
     }
 
-    /// What a container has written, and what there is room for.
+    /// Adds samples of the bytes that a container has written and of the space available.
     pub fn usage(&self, samples: &mut Samples, written: u64) {
         let Some(root) = &self.root else { return };
         let label = [root.device.as_str()];

@@ -1,4 +1,4 @@
-//! The figures of one cgroup, with what the last reading said.
+//! Reader of one cgroup's statistics, which remembers the last reading.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,19 @@ use super::processes::Processes;
 use super::writable_layer::WritableLayer;
 use crate::clock;
 
-/// Two readings closer together say nothing about speed.
+/// Minimum time between two readings for a CPU rate.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads a cgroup again and again.
+/// Repeatedly reads the statistics of a cgroup.
 #[derive(Debug, Default)]
 pub struct Meter {
     reader: Option<StatsReader>,
     traffic: Option<TrafficReader>,
     last: Option<Sample>,
     nano_cores: Option<u64>,
-    /// What the container has written, if it is one.
+    /// The container's writable layer.
     pub layer: WritableLayer,
-    /// What its processes do, if it is a container.
+    /// The container's processes.
     pub processes: Processes,
 }
 
@@ -37,20 +37,20 @@ struct Sample {
 /// One reading.
 #[derive(Debug)]
 pub struct Reading {
-    /// When: nanoseconds since 1970.
+    /// The time in nanoseconds since 1970.
     pub at: i64,
     stats: Stats,
     nano_cores: Option<u64>,
 }
 
 impl Meter {
-    /// Reads everything; nothing where the cgroup is gone, as it is after the last process. Where
-    /// it is, is asked only until it was found.
+    /// Reads all statistics; `None` if the cgroup is gone, as after the last process. `cgroup` is called only until
+    /// the cgroup is found.
     pub fn read(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
         self.read_or(cgroup, || None)
     }
 
-    /// The same; where nothing has run there, because it runs in a kernel of its own, others tell.
+    /// Reads all statistics. If nothing has run in the cgroup, as with a VM runtime, `others` supplies them.
     pub fn read_or(
         &mut self,
         cgroup: impl Fn() -> Option<Cgroup>,
@@ -59,12 +59,12 @@ impl Meter {
         self.read_by(cgroup, StatsReader::read, others)
     }
 
-    /// Reads what statistics tell, likewise.
+    /// Reads the values that CRI statistics need; otherwise like [`Self::read`].
     pub fn read_usual(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
         self.read_usual_or(cgroup, || None)
     }
 
-    /// The same; where nothing has run there, others tell.
+    /// Reads the values that CRI statistics need. If nothing has run in the cgroup, `others` supplies them.
     pub fn read_usual_or(
         &mut self,
         cgroup: impl Fn() -> Option<Cgroup>,
@@ -73,8 +73,8 @@ impl Meter {
         self.read_by(cgroup, StatsReader::usual, others)
     }
 
-    /// Reads what statistics of pods tell: the same, and how many processes there are. What others know
-    /// counts where its cgroup has seen nothing run.
+    /// Reads the values that pod statistics need: the usual ones and the number of processes. `others` is the fallback
+    /// if nothing has run in the cgroup.
     pub fn read_pod(
         &mut self,
         cgroup: impl Fn() -> Option<Cgroup>,
@@ -116,7 +116,7 @@ impl Meter {
         })
     }
 
-    /// What the cgroup itself tells.
+    /// Reads the cgroup's own statistics.
     fn own(
         &mut self,
         cgroup: impl Fn() -> Option<Cgroup>,
@@ -126,7 +126,7 @@ impl Meter {
             let stats = read(&mut reader).ok()?;
             Some((reader, stats))
         });
-        // One that is gone may have been made anew, as a pod's is whose containers come and go.
+        // A removed cgroup may have been recreated, as a pod's is when its containers come and go.
         let (reader, stats) = if let Some(kept) = kept {
             kept
         } else {
@@ -134,26 +134,26 @@ impl Meter {
             let stats = read(&mut reader).ok()?;
             (reader, stats)
         };
-        // And one that is not there yet may be made: what is missing is looked for again.
+        // A controller may be added later: without CPU and memory values, the cgroup is looked up again.
         if stats.cpu.is_some() || stats.memory.is_some() {
             self.reader = Some(reader);
         }
         Some(stats)
     }
 
-    /// The cgroup that was read last.
+    /// Returns the cgroup that was read last.
     pub fn cgroup(&self) -> Option<&Cgroup> {
         self.reader.as_ref().map(StatsReader::cgroup)
     }
 
-    /// How many processes were killed for want of memory where was read last.
+    /// Returns the number of processes that the OOM killer has killed in that cgroup.
     pub fn oom_kills(&mut self) -> u64 {
         let counts = self.reader.as_mut().and_then(|reader| reader.oom().ok());
         counts.flatten().map_or(0, |counts| counts.kills)
     }
 
-    /// What went over the interfaces of the namespace that a process lives in: the same one each
-    /// time. The namespace stays until this is closed.
+    /// Reads the traffic of the interfaces in a process's network namespace. The namespace is looked up once and held
+    /// until [`Self::close`].
     pub fn traffic(&mut self, pid: u32) -> Vec<InterfaceTraffic> {
         let reader = match self.traffic.take() {
             Some(reader) => Ok(reader),
@@ -167,7 +167,7 @@ impl Meter {
         read.unwrap_or_default()
     }
 
-    /// Forgets where was read, which is over, and lets go of the namespace.
+    /// Forgets the cgroup and releases the namespace.
     pub fn close(&mut self) {
         self.reader = None;
         self.traffic = None;
@@ -188,12 +188,12 @@ impl Meter {
 }
 
 impl Reading {
-    /// All that was read.
+    /// Returns all statistics of the reading.
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// CPU time, and the speed since the last reading.
+    /// Returns the CPU time, and the rate since the last reading.
     pub fn cpu(&self) -> Option<CpuUsage> {
         let cpu = self.stats.cpu.as_ref()?;
         Some(CpuUsage {
@@ -204,7 +204,7 @@ impl Reading {
         })
     }
 
-    /// Memory.
+    /// Returns the memory usage.
     pub fn memory(&self) -> Option<MemoryUsage> {
         let memory = self.stats.memory.as_ref()?;
         Some(MemoryUsage {
@@ -219,7 +219,7 @@ impl Reading {
         })
     }
 
-    /// Swap, where it is counted.
+    /// Returns the swap usage, if it is accounted.
     pub fn swap(&self) -> Option<SwapUsage> {
         let memory = self.stats.memory.as_ref()?;
         let usage = memory.swap_usage?;
@@ -231,7 +231,7 @@ impl Reading {
         })
     }
 
-    /// Time lost waiting for devices, where it is counted.
+    /// Returns the time lost waiting for I/O, if it is accounted.
     pub fn io(&self) -> Option<IoUsage> {
         let pressure = psi(self.stats.pressure.io.as_ref())?;
         Some(IoUsage {
@@ -240,7 +240,7 @@ impl Reading {
         })
     }
 
-    /// How many processes and threads there are.
+    /// Returns the number of processes and threads.
     pub fn processes(&self) -> Option<ProcessUsage> {
         let pids = self.stats.pids.as_ref()?;
         Some(ProcessUsage {
@@ -263,7 +263,7 @@ fn psi(pressure: Option<&orlop_cgroup::Pressure>) -> Option<PsiStats> {
     })
 }
 
-/// A figure in CRI's wrapping, in which "unknown" and zero differ.
+/// Wraps a value for the CRI, which distinguishes "unknown" from zero.
 pub fn value(value: u64) -> Option<UInt64Value> {
     Some(UInt64Value { value })
 }
@@ -282,7 +282,7 @@ mod tests {
             usage_ns: 1_000,
         });
         assert_eq!(meter.nano_cores, None);
-        // A millisecond later is too soon to tell.
+        // One millisecond is too short for a rate.
         meter.note(Sample {
             at: after(1),
             usage_ns: 900_000,

@@ -1,5 +1,5 @@
-//! What containers and pods use, in CRI's words: as statistics, and as metrics under the names,
-//! labels and types that cAdvisor gave them, so that dashboards keep working.
+//! Resource usage of containers and pods in the CRI's format: statistics, and metrics under cAdvisor's names, labels
+//! and types, so that dashboards keep working.
 
 mod descriptors;
 mod disk;

@@ -1,4 +1,4 @@
-//! What went over a pod's network interfaces, seen from inside its namespace.
+//! Traffic of a pod's network interfaces, read inside its network namespace.
 
 use orlop_cri_api::v1::{NetworkInterfaceUsage, NetworkUsage};
 use orlop_network::InterfaceTraffic;
@@ -6,10 +6,10 @@ use orlop_network::InterfaceTraffic;
 use super::meter::value;
 use crate::clock;
 
-/// The interface of the pod's own network, by convention.
+/// The conventional name of the pod's main interface.
 const DEFAULT: &str = "eth0";
 
-/// The figures of a namespace's interfaces.
+/// Converts the traffic of a namespace's interfaces.
 pub fn of_interfaces(interfaces: &[InterfaceTraffic]) -> NetworkUsage {
     let (default, others): (Vec<_>, Vec<_>) = interfaces
         .iter()

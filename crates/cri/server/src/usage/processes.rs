@@ -1,4 +1,4 @@
-//! What can only be learned from a container's processes themselves.
+//! Statistics that only the container's processes themselves reveal.
 
 use std::ffi::CString;
 use std::io::Read as _;
@@ -11,13 +11,13 @@ use rustix::fs::{Dir, Mode, OFlags, open, readlinkat_raw};
 
 use crate::clock;
 
-/// Looking at them takes no more than this part of the time, however many they are.
+/// Scans of processes take at most one part in this many of the time, however many processes there are.
 const PART: u32 = 100;
 
-/// The time over which load is averaged, as cAdvisor does.
+/// The averaging period of the load, as in cAdvisor.
 const LOAD_SECONDS: f64 = 10.0;
 
-/// Keeps the last look, so that the next one comes only when it may.
+/// Scanner of a container's processes. It caches the last result to limit the time spent on scans.
 #[derive(Debug, Default)]
 pub struct Processes {
     last: Option<Instant>,
@@ -26,37 +26,37 @@ pub struct Processes {
     load: Load,
 }
 
-/// What was seen at the last look.
+/// The result of the last scan.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Seen {
     /// Nanoseconds since 1970.
     pub at: i64,
-    /// How many they are.
+    /// Number of processes.
     pub processes: u64,
-    /// Their open files.
+    /// Number of open files.
     pub descriptors: u64,
-    /// Those that are sockets.
+    /// Number of open sockets.
     pub sockets: u64,
     /// The first process's soft limit of open files.
     pub max_open_files: Option<u64>,
-    /// What they and their threads do.
+    /// Tasks by state.
     pub tasks: Tasks,
-    /// Thousandths of tasks that wanted to run, on average.
+    /// Average number of runnable tasks, in thousandths.
     pub load: u64,
-    /// Thousandths of tasks that could not be disturbed, on average.
+    /// Average number of uninterruptible tasks, in thousandths.
     pub load_d: u64,
 }
 
-/// Processes and their threads, by what they do.
+/// Number of processes and threads by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tasks {
-    /// On a processor, or wanting one.
+    /// Running or runnable.
     pub running: u64,
-    /// Waiting for anything.
+    /// In an interruptible wait.
     pub sleeping: u64,
     /// Stopped by a signal or a debugger.
     pub stopped: u64,
-    /// Waiting, and not to be disturbed.
+    /// In an uninterruptible wait.
     pub uninterruptible: u64,
 }
 
@@ -67,7 +67,7 @@ struct Load {
 }
 
 impl Processes {
-    /// Looks at them if it is time to. `first` is the container's first process.
+    /// Scans the processes if a scan is due. `first` is the container's first process.
     pub fn look(&mut self, cgroup: &Cgroup, first: Option<u32>) -> Seen {
         let begin = Instant::now();
         if self.due.is_some_and(|due| begin < due) {
@@ -98,7 +98,7 @@ impl Processes {
 }
 
 impl Load {
-    /// An average that forgets what is long ago, so that it may be fed at any pace.
+    /// Updates the exponentially decaying average, at any interval.
     fn note(&mut self, tasks: Tasks, since: Option<Duration>) {
         let kept = since.map_or(0.0, |since| (-since.as_secs_f64() / LOAD_SECONDS).exp());
         let mix = |old: f64, new: u64| old * kept + new as f64 * (1.0 - kept);
@@ -107,7 +107,7 @@ impl Load {
     }
 }
 
-/// Processes that end meanwhile are left out.
+/// Counts the open files of a process; one that exits meanwhile is skipped.
 fn count_open_files(pid: i32, seen: &mut Seen) {
     let Some((directory, entries)) = list(&format!("/proc/{pid}/fd")) else {
         return;
@@ -143,20 +143,20 @@ fn count_tasks(pid: i32, tasks: &mut Tasks) {
 }
 
 impl Tasks {
-    /// By the letter that proc(5) gives the state.
+    /// Counts a task by the state letter of proc(5).
     fn count(&mut self, state: u8) {
         match state {
             b'R' => self.running += 1,
             b'S' | b'I' => self.sleeping += 1,
             b'T' | b't' => self.stopped += 1,
             b'D' => self.uninterruptible += 1,
-            // Those that are dead do nothing.
+            // Dead tasks are not counted.
             _ => {}
         }
     }
 }
 
-/// The names in a directory without the two that each has.
+/// Lists a directory without `.` and `..`.
 fn list(path: &str) -> Option<(OwnedFd, impl Iterator<Item = CString> + use<>)> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let directory = open(path, flags, Mode::empty()).ok()?;
@@ -168,11 +168,11 @@ fn list(path: &str) -> Option<(OwnedFd, impl Iterator<Item = CString> + use<>)> 
     Some((directory, names))
 }
 
-/// The state of a process or thread, and how many threads the process has.
+/// Returns the state of a process or thread, and the number of threads of the process.
 fn state(path: &str) -> Option<(u8, u64)> {
     let mut text = [0; 512];
     let read = std::fs::File::open(path).ok()?.read(&mut text).ok()?;
-    // A name may hold anything, but the last bracket ends it.
+    // The name may contain any character; the last parenthesis ends it.
     let text = &text[..read];
     let name = text.iter().rposition(|byte| *byte == b')')?;
     let mut words = text.get(name + 2..)?.split(|byte| *byte == b' ');
@@ -182,7 +182,7 @@ fn state(path: &str) -> Option<(u8, u64)> {
     Some((state, threads))
 }
 
-/// The soft limit of open files of a process.
+/// Reads the soft limit of open files of a process.
 fn max_open_files(pid: u32) -> Option<u64> {
     let text = orlop_fs::read_kernel_text(format!("/proc/{pid}/limits")).ok()?;
     let line = text
@@ -216,7 +216,7 @@ mod tests {
         loop {
             let mut tasks = Tasks::default();
             count_tasks(std::process::id().cast_signed(), &mut tasks);
-            // This one runs, while it looks.
+            // This process itself runs during the scan.
             if tasks.running >= 1 && tasks.sleeping >= 1 {
                 break;
             }

@@ -1,4 +1,4 @@
-//! What is counted of a pod or container, as metrics.
+//! Metric samples of a pod or container.
 
 use orlop_cgroup::Stats;
 use orlop_cri_api::pod_metrics::Samples;
@@ -10,7 +10,7 @@ use super::processes::Seen;
 const NANOS: u64 = 1_000_000_000;
 const MICROS: u64 = 1_000_000;
 
-/// What a cgroup counts.
+/// Adds the samples of a cgroup.
 pub fn of_cgroup(samples: &mut Samples, stats: &Stats, disk: &mut Disk) {
     if let Some(cpu) = &stats.cpu {
         samples.add_with(
@@ -125,7 +125,7 @@ fn devices(samples: &mut Samples, stats: &Stats, disk: &mut Disk) {
     }
 }
 
-/// A container's processes and their open files, as of when they were looked at.
+/// Adds the samples of a container's processes and open files, with the time of the scan.
 pub fn of_processes(samples: &mut Samples, seen: &Seen) {
     let at = samples.at();
     samples.set_at(seen.at);
@@ -149,7 +149,7 @@ pub fn of_processes(samples: &mut Samples, seen: &Seen) {
     samples.set_at(at);
 }
 
-/// What went over interfaces.
+/// Adds the samples of interface traffic.
 pub fn traffic(samples: &mut Samples, interfaces: &[InterfaceTraffic]) {
     for interface in interfaces {
         let name = [interface.name.as_str()];

@@ -1,4 +1,4 @@
-//! How much a container has written to disk: to its own layer, its volumes and the files of its pod.
+//! Disk usage of a container: its writable layer, its volumes and its pod's files.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,18 +10,18 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat, lstat, open, statat};
 use super::meter::value;
 use crate::clock;
 
-/// A layer is counted anew no more often than this: with many files that is work.
+/// Minimum time between two counts of a layer, because many files are slow to count.
 const MAX_AGE: Duration = Duration::from_secs(10);
 
-/// Counting takes no more than this part of the time, however many files there are.
+/// Counting takes at most one part in this many of the time, however many files there are.
 const PART: u32 = 100;
 
-/// The last count.
+/// The last count of a writable layer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WritableLayer {
     /// Nanoseconds since 1970.
     at: i64,
-    /// When it is to be counted again.
+    /// When the next count is due.
     due: Option<Instant>,
     count: Count,
 }
@@ -33,7 +33,7 @@ struct Count {
 }
 
 impl WritableLayer {
-    /// The usage of files and of what is below directories, at most a little old.
+    /// Returns the usage of files and directory trees, possibly slightly outdated.
     pub fn usage(
         &mut self,
         paths: impl Fn() -> Vec<PathBuf>,
@@ -61,8 +61,8 @@ impl WritableLayer {
 }
 
 impl Count {
-    /// Counts a file, or what is below a directory. The container changes it meanwhile: what vanishes is not
-    /// counted, and no link is followed. However deep it nests its files, they count.
+    /// Counts a file or directory tree, of any depth. The container may change it meanwhile: files that vanish are not
+    /// counted, and links are not followed.
     fn add(&mut self, path: &Path) {
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let Ok(directory) = open(path, flags, Mode::empty()) else {

@@ -1,4 +1,4 @@
-//! From an URL to an upgraded connection.
+//! Connecting to a URL and upgrading the connection.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::flow::{Limits, Transport};
 use crate::protocol::{SPDY_UPGRADE, STREAM_PROTOCOL, WEBSOCKET_UPGRADE};
 use crate::ws::{accept_key, fresh_key};
 
-/// What carries the streams.
+/// The protocol that carries the streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
     /// SPDY/3.1, which every runtime speaks.
@@ -32,16 +32,16 @@ pub enum Protocol {
     WebSocket,
 }
 
-/// How servers are reached.
+/// Options for connecting to servers.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// What carries the streams.
+    /// The protocol that carries the streams.
     pub protocol: Protocol,
-    /// For https URLs.
+    /// TLS settings for https URLs.
     pub tls: Option<Arc<rustls::ClientConfig>>,
-    /// The name that the server's certificate must have; without, the URL's host.
+    /// The name in the server's certificate; by default the URL's host.
     pub server_name: Option<String>,
-    /// How long the server may take to answer.
+    /// Timeout of the server's response.
     pub timeout: Duration,
 }
 
@@ -59,7 +59,7 @@ impl Default for ClientOptions {
 const STREAM_BYTES: usize = 1024 * 1024;
 const CONNECTION_BYTES: usize = 8 * 1024 * 1024;
 const MAX_STREAMS: usize = 16;
-/// A client is never idle for too long by its own judgement.
+/// No idle timeout in practice: the client never closes an idle connection.
 const NO_TIMEOUT: Duration = Duration::from_hours(365 * 24);
 const MAX_REFUSAL: usize = 4096;
 
@@ -70,13 +70,13 @@ pub(super) const LIMITS: Limits = Limits {
     idle: NO_TIMEOUT,
 };
 
-/// An upgraded connection and the protocol the server chose.
+/// An upgraded connection and the protocol that the server selected.
 pub(crate) struct Dialed {
     pub(crate) transport: Transport,
     pub(super) chosen: String,
 }
 
-/// Connects and asks for an upgrade with one of `offers`.
+/// Connects and requests an upgrade with one of `offers`.
 pub(crate) async fn dial(
     url: &str,
     options: &ClientOptions,

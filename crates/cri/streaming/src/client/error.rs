@@ -1,64 +1,64 @@
-//! Why a streaming client did not get what it asked for.
+//! Errors of a streaming client.
 
 use std::io;
 
 use http::StatusCode;
 
-/// Why a session could not be had, or broke off.
+/// An error that prevents or ends a session.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Not an URL that can be followed.
+    /// The URL is not supported.
     #[error("{0:?} is not an http or https URL with a host")]
     Url(String),
-    /// The server could not be reached.
+    /// The server is not reachable.
     #[error("connecting to the streaming server at {address}")]
     Connect {
         /// Host and port.
         address: String,
-        /// What the kernel said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
-    /// The server did not answer in time.
+    /// The server did not respond in time.
     #[error("the streaming server at {0} did not answer in time")]
     Timeout(String),
-    /// An https URL, and no TLS settings to follow it with.
+    /// The URL is https, and there are no TLS settings.
     #[error("the streaming server requires TLS; specify the certificate authority to trust")]
     NoTls,
-    /// The request failed below HTTP's level.
+    /// The request failed below the HTTP level.
     #[error("requesting a connection upgrade from the streaming server")]
     Http(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The server answered with something else than an upgrade.
+    /// The server responded with something other than an upgrade.
     #[error("the streaming server rejected the request with {status}: {message}")]
     Refused {
         /// The HTTP status.
         status: StatusCode,
-        /// What the server said.
+        /// The server's message.
         message: String,
     },
-    /// The server chose something that was not offered.
+    /// The server selected a protocol that was not offered.
     #[error("the streaming server chose the protocol {0:?}, which was not offered")]
     Protocol(String),
-    /// The server takes no stream of a kind that is needed.
+    /// The server rejected a required stream.
     #[error("the streaming server did not open the {stream} stream: {reason}")]
     Stream {
-        /// Which stream.
+        /// The stream.
         stream: &'static str,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The session failed at the other end.
+    /// The session failed on the server.
     #[error("{0}")]
     Remote(String),
-    /// The connection ended before the result was told.
+    /// The connection ended before the result arrived.
     #[error("the connection to the streaming server was lost")]
     Lost,
-    /// Reading or writing at this end.
+    /// Reading or writing on the client failed.
     #[error("copying the session's {what}")]
     Local {
-        /// Which of the streams.
+        /// The stream.
         what: &'static str,
-        /// What went wrong.
+        /// The system's error.
         #[source]
         source: io::Error,
     },

@@ -1,4 +1,4 @@
-//! The client: follows the URLs that a streaming server gave out.
+//! The streaming client: opens the URLs that a streaming server returns.
 
 mod dial;
 mod error;

@@ -1,4 +1,4 @@
-//! Port-forwarding.
+//! Port-forward sessions of the client.
 
 use std::sync::Arc;
 
@@ -16,24 +16,24 @@ use crate::protocol::{PORT, PORT_FORWARD, REQUEST_ID, STREAM_TYPE, TUNNELLED_POR
 use crate::spdy::{Connection, Headers, Opener};
 use crate::tunnel::tunnel;
 
-/// An explanation longer than this is cut.
+/// Maximum length of an error message; a longer one is cut.
 const MAX_MESSAGE: u64 = 16 * 1024;
-/// Connections through one session at once: half of the streams that servers allow.
+/// Maximum number of parallel connections in a session: half of the streams that servers allow.
 const MAX_FORWARDS: usize = 500;
 
-/// A local listener and the pod's port behind it.
+/// A local listener and the pod's port that it forwards to.
 #[derive(Debug)]
 pub struct Forward {
-    /// Where clients of the pod connect to.
+    /// The listener for local clients.
     pub listener: TcpListener,
     /// The port in the pod.
     pub port: u16,
 }
 
-/// What happens while ports are forwarded.
+/// An event while ports are forwarded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ForwardEvent {
-    /// Someone connected.
+    /// A client connected.
     Accepted {
         /// The port in the pod.
         port: u16,
@@ -42,13 +42,13 @@ pub enum ForwardEvent {
     Failed {
         /// The port in the pod.
         port: u16,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Forwards connections to the pod behind `url`, until `stop` is cancelled (which is success) or
-/// the connection to the server is lost. Every event is told to `report`, from any task.
+/// Forwards connections to the pod behind `url` until `stop` is cancelled, which is a success, or the connection to
+/// the server breaks. `report` receives every event, from any task.
 pub async fn port_forward(
     url: &str,
     options: &ClientOptions,
@@ -61,7 +61,7 @@ pub async fn port_forward(
         Protocol::WebSocket => TUNNELLED_PORT_FORWARD,
     };
     let Dialed { transport, .. } = dial(url, options, &[offer]).await?;
-    // Held for as long as the connection: the tunnel ends with it.
+    // Held as long as the connection, because dropping it closes the tunnel.
     let (transport, _bridge) = match options.protocol {
         Protocol::Spdy => (transport, None),
         Protocol::WebSocket => {
@@ -97,7 +97,7 @@ async fn listen(index: usize, forward: Forward, opener: Opener, report: Report) 
         count += 1;
         let id = format!("{index}.{count}");
         let (opener, report) = (opener.clone(), report.clone());
-        // A connection may be silent for as long as it likes.
+        // A forwarded connection may be silent for any time.
         let in_progress = activity.request();
         async move {
             let _in_progress = in_progress;
@@ -106,7 +106,7 @@ async fn listen(index: usize, forward: Forward, opener: Opener, report: Report) 
             }
         }
     };
-    // Ended with its task.
+    // Aborted with its task.
     accepting
         .run(listener, CancellationToken::new(), each)
         .await;
@@ -121,7 +121,7 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
     drop(error.output);
     let mut message = Vec::new();
     let complaint = async {
-        // A connection that is lost is noticed by the one who owns it.
+        // A lost connection is reported by its owner.
         let _ = read_start(error.input, MAX_MESSAGE, &mut message).await;
         if message.is_empty() {
             std::future::pending::<()>().await;
@@ -132,7 +132,7 @@ async fn one(socket: TcpStream, port: u16, id: &str, opener: &Opener) -> Result<
     tokio::select! {
         () = &mut relaying => {}
         () = complaint => {
-            // What came before the complaint is still to be delivered.
+            // Data from before the error is still delivered.
             over.cancel();
             relaying.await;
         }

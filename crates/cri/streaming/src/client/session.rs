@@ -1,4 +1,4 @@
-//! Exec and attach.
+//! Exec and attach sessions of the client.
 
 use std::io;
 
@@ -14,23 +14,23 @@ use crate::flow::Input;
 use crate::session::TerminalSize;
 use crate::status::Status;
 
-/// A status longer than this is none.
+/// Maximum size of a status.
 const MAX_STATUS: u64 = 64 * 1024;
 
-/// This end of a session. What is `None` must not have been asked for when the URL was made.
+/// The client's ends of a session's streams. A stream that is `None` must not be requested in the URL.
 #[derive(Default)]
 pub struct ClientStreams {
-    /// What is sent. Its end is passed on.
+    /// The input to send; its end is forwarded.
     pub stdin: Option<Box<dyn AsyncRead + Send + Unpin>>,
-    /// Where the output goes.
+    /// The destination of the output.
     pub stdout: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// Where the error output goes; `None` with a terminal.
+    /// The destination of the error output; `None` with a terminal.
     pub stderr: Option<Box<dyn AsyncWrite + Send + Unpin>>,
-    /// The terminal's size, now and when it changes; `None` without a terminal.
+    /// The terminal's current size and its changes; `None` without a terminal.
     pub resize: Option<watch::Receiver<TerminalSize>>,
 }
 
-/// Runs the command behind `url` and answers its exit code.
+/// Runs the command behind `url` and returns its exit code.
 pub async fn exec(
     url: &str,
     options: &ClientOptions,
@@ -39,7 +39,7 @@ pub async fn exec(
     run(url, options, streams).await
 }
 
-/// Attaches to the container behind `url`, until its process ends or the connection does.
+/// Attaches to the container behind `url` until its process or the connection ends.
 pub async fn attach(
     url: &str,
     options: &ClientOptions,
@@ -78,7 +78,7 @@ async fn run(
             send_input(stdin, to_stdin),
             send_sizes(resize, opened.resize)
         );
-        // The other side decides when a session is over.
+        // The server decides when a session ends.
         std::future::pending::<()>().await;
     };
     let session = async {
@@ -124,7 +124,7 @@ async fn send_sizes(sizes: Option<watch::Receiver<TerminalSize>>, target: Option
             return;
         }
     }
-    // The stream stays open as long as the session: its end would mean nothing.
+    // The stream stays open as long as the session; closing it has no meaning.
     std::future::pending::<()>().await;
 }
 
@@ -156,7 +156,7 @@ async fn read_status(source: Input) -> Result<Status, ClientError> {
     if text.is_empty() {
         return Err(ClientError::Lost);
     }
-    // A whole status counts, even where the connection ended without a word after it.
+    // A complete status is valid, even if the connection then ended abruptly.
     let whole = serde_json::from_slice(&text);
     if read.is_err() && whole.is_err() {
         return Err(ClientError::Lost);

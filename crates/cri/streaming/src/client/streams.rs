@@ -1,4 +1,4 @@
-//! A session's streams as the client opens them, over either protocol.
+//! Streams of a session as the client opens them, over either protocol.
 
 use std::time::Duration;
 
@@ -10,12 +10,12 @@ use crate::protocol::STREAM_TYPE;
 use crate::spdy::{Connection, Headers, SpdyStream};
 use crate::ws::{Channels, Encoding};
 
-/// Only versions that tell an exit code; every server of the last ten years has the second.
+/// Protocol versions that report an exit code; every server of the last ten years supports the second.
 const OFFERS: [&str; 2] = ["v5.channel.k8s.io", "v4.channel.k8s.io"];
-/// How long the goodbye may take.
+/// Timeout for closing the connection.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// Which streams the session has; this must be what the URL was asked for.
+/// The streams of the session; they must match those requested for the URL.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub(crate) stdin: bool,
@@ -24,7 +24,7 @@ pub(crate) struct Wanted {
     pub(crate) resize: bool,
 }
 
-/// A session's streams, open.
+/// The open streams of a session.
 pub(crate) struct Opened {
     pub(crate) status: Input,
     pub(crate) stdin: Option<Output>,
@@ -92,7 +92,7 @@ async fn open_spdy(connection: Connection, wanted: Wanted) -> Result<Opened, Cli
             };
             opened.map(Some).map_err(failed)
         };
-    // All at once: one round trip instead of five. They go out in this order.
+    // All at once: one round trip instead of five. The requests are sent in this order.
     let (error, stdin, stdout, stderr, resize) = tokio::try_join!(
         open("error", true),
         open("stdin", wanted.stdin),

@@ -1,4 +1,4 @@
-//! Copies bytes between sockets or file descriptors and the streams of a peer, for both protocols.
+//! Copying of bytes between sockets or file descriptors and the peer's streams, for both protocols.
 
 mod output;
 mod pump;

@@ -1,4 +1,4 @@
-//! One stream of bytes towards the peer.
+//! An outgoing byte stream to the peer.
 
 use std::io;
 
@@ -9,19 +9,18 @@ use crate::flow::LARGEST_BUFFER;
 use crate::spdy::SpdySink;
 use crate::ws::WsSink;
 
-/// A stream of bytes to the peer, with its backpressure. Closing it, or dropping it, says that no
-/// more comes.
+/// A byte stream to the peer, with backpressure. Closing or dropping it signals the end of the stream.
 pub struct Output {
     sink: Sink,
 }
 
-/// What an output writes to.
+/// The destination of an output.
 enum Sink {
     Spdy(SpdySink),
     Ws(WsSink),
 }
 
-/// Buffers start small and grow while reads fill them, up to [`LARGEST_BUFFER`].
+/// Initial buffer size; buffers grow while reads fill them, up to [`LARGEST_BUFFER`].
 pub(super) const FIRST_BUFFER: usize = 8 * 1024;
 
 impl From<SpdySink> for Output {
@@ -41,7 +40,7 @@ impl From<WsSink> for Output {
 }
 
 impl Output {
-    /// Writes all of `data`, waiting for as long as the peer does not take it.
+    /// Writes all of `data`; waits while the peer does not accept more.
     pub async fn write(&mut self, data: &[u8]) -> io::Result<()> {
         if data.is_empty() {
             return Ok(());
@@ -52,7 +51,7 @@ impl Output {
         }
     }
 
-    /// Copies `source` until its end; answers how many bytes that were.
+    /// Copies `source` until its end and returns the number of bytes.
     pub async fn copy_from(&mut self, source: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
         let mut buffer = vec![0; FIRST_BUFFER];
         let mut copied = 0;
@@ -69,7 +68,7 @@ impl Output {
         }
     }
 
-    /// Cancelled when the peer wants no more of this stream or is gone.
+    /// Returns a token that is cancelled when the peer rejects more data of this stream or is gone.
     pub fn refused(&self) -> CancellationToken {
         match &self.sink {
             Sink::Spdy(sink) => sink.refused(),
@@ -77,12 +76,12 @@ impl Output {
         }
     }
 
-    /// Says that no more comes.
+    /// Signals the end of the stream.
     pub fn close(self) {
         drop(self);
     }
 
-    /// Breaks the stream off, so that the peer can tell it from a normal end.
+    /// Resets the stream, so that the peer can tell this from a normal end.
     pub(super) fn reset(mut self) {
         match &mut self.sink {
             Sink::Spdy(sink) => sink.reset(),

@@ -11,17 +11,17 @@ use super::output::{FIRST_BUFFER, Output};
 use super::readiness::Readiness;
 use crate::flow::{Input, LARGEST_BUFFER};
 
-/// A pipe that keeps up a bulk transfer is made this large: fewer, larger reads.
+/// Size to which the pipe of a bulk transfer is enlarged, for fewer and larger reads.
 const BULK_PIPE: usize = 1024 * 1024;
-/// So many full pipes in a row count as bulk.
+/// Number of consecutive full reads that count as a bulk transfer.
 const BULK_AFTER: u32 = 8;
 const DEFAULT_PIPE: usize = 64 * 1024;
 
 impl Output {
-    /// Copies what can be read from `source` (a pipe, a pty master or a socket) until its end.
+    /// Copies from `source` (a pipe, a pty master or a socket) until its end.
     ///
-    /// Once `last` is cancelled, what lies there is still copied, but nothing further is waited
-    /// for: a descendant that keeps the other end open holds nobody up.
+    /// Once `last` is cancelled, available data is still copied, but nothing more is waited for. A descendant that
+    /// keeps the other end open therefore does not delay the end.
     pub async fn pump_from(
         &mut self,
         source: impl AsFd,
@@ -46,7 +46,7 @@ impl Output {
             let read = match read {
                 Ok(0) => return Ok(copied),
                 Ok(read) => read,
-                // A pty master whose last slave end was closed.
+                // A pty master returns EIO when its last slave is closed.
                 Err(error) if error.raw_os_error() == Some(Errno::IO.raw_os_error()) => {
                     return Ok(copied);
                 }
@@ -57,7 +57,7 @@ impl Output {
             if read >= DEFAULT_PIPE {
                 full_reads += 1;
                 if full_reads == BULK_AFTER {
-                    // Refused for anything but a pipe, which is just as well.
+                    // Fails for anything but a pipe, which is harmless.
                     let _ = rustix::pipe::fcntl_setpipe_size(source, BULK_PIPE);
                 }
             }
@@ -69,9 +69,8 @@ impl Output {
 }
 
 impl Input {
-    /// Copies all that arrives into `target` (a pipe, a pty master or a socket), until the peer
-    /// says that no more comes. A `target` that nobody reads any more is an error of the kind
-    /// [`io::ErrorKind::BrokenPipe`].
+    /// Copies all input into `target` (a pipe, a pty master or a socket) until the peer ends it. If `target` has no
+    /// reader any more, returns an error of the kind [`io::ErrorKind::BrokenPipe`].
     pub async fn pump_to(&mut self, target: impl AsFd) -> io::Result<u64> {
         let target = target.as_fd();
         let ready = Readiness::new(target, Interest::WRITABLE)?;
@@ -90,7 +89,7 @@ impl Input {
             copied += written as u64;
             if !bulk && copied >= BULK_PIPE as u64 {
                 bulk = true;
-                // Refused for anything but a pipe, which is just as well.
+                // Fails for anything but a pipe, which is harmless.
                 let _ = rustix::pipe::fcntl_setpipe_size(target, BULK_PIPE);
             }
         }

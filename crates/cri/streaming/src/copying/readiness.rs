@@ -1,4 +1,4 @@
-//! Non-blocking calls on descriptors, waiting where they can't go on.
+//! Non-blocking calls on file descriptors that wait for readiness.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -9,8 +9,7 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Waiting for a descriptor, where waiting is possible: a regular file or `/dev/null` is always
-/// ready and can't be registered.
+/// Readiness of a file descriptor. A regular file or `/dev/null` is always ready and cannot be registered.
 pub(super) enum Readiness {
     Polled(AsyncFd<OwnedFd>),
     Always,
@@ -38,7 +37,7 @@ impl Readiness {
         }
     }
 
-    /// Repeats `call` until it answers something other than "not now".
+    /// Repeats `call` until it returns something other than "would block".
     pub(super) async fn io<T>(
         &self,
         interest: Interest,

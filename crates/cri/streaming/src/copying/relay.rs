@@ -1,4 +1,4 @@
-//! Joining a stream of a connection to a socket.
+//! Relay between a connection's stream and a socket.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tokio_util::sync::CancellationToken;
 use super::output::{FIRST_BUFFER, Output};
 use crate::flow::{Input, LARGEST_BUFFER};
 
-/// What had arrived by the time that the peer wanted no more may take so long to be delivered.
+/// How long data that arrived before the peer's end may take to be delivered.
 const LINGER: Duration = Duration::from_secs(5);
 
-/// Copies in both directions, each with its own end, until both have ended, the peer has given up,
-/// or `over` is cancelled. In the last two cases what has arrived is still delivered.
+/// Copies in both directions until both have ended, the peer has closed the stream, or `over` is cancelled. Each
+/// direction ends on its own. In the last two cases data that has arrived is still delivered.
 pub(crate) async fn relay(
     input: Input,
     mut output: Output,
@@ -44,12 +44,12 @@ pub(crate) async fn relay(
     let outward = async {
         match send(&mut output, &mut reader, unwanted()).await {
             Sent::All => output.close(),
-            // What came so far must not look complete.
+            // The partial data must not look complete.
             Sent::InPart => output.reset(),
             Sent::Unwanted => {
                 output.close();
-                // A socket that is closed with something unread in it takes back what was written
-                // to it and not yet read on the other side.
+                // Closing a socket with unread input resets the connection, which discards written data that the other
+                // side has not read.
                 let rest = async { tokio::io::copy(&mut reader, &mut tokio::io::sink()).await };
                 tokio::select! {
                     _ = rest => {}
@@ -63,10 +63,9 @@ pub(crate) async fn relay(
 }
 
 enum Delivered {
-    /// All that came until the peer's end, or as much as the socket took: it can still have
-    /// something to say.
+    /// All data until the peer's end was sent, or as much as the socket accepted; the socket may still send.
     Done,
-    /// The peer left in the middle.
+    /// The peer left before the end.
     InPart,
 }
 
@@ -92,8 +91,7 @@ enum Sent {
     Unwanted,
 }
 
-/// Only the reading is given up half-way: a frame that is not written to its end takes the whole
-/// connection along, with all its other streams.
+/// Only the read may be cancelled: an incomplete frame would break the connection with all its streams.
 async fn send(
     output: &mut Output,
     reader: &mut (impl AsyncRead + Unpin),

@@ -1,11 +1,11 @@
-//! When a connection last made progress, for its idle timeout.
+//! Time of the last progress on a connection, for its idle timeout.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time of the last progress on a connection, cheap to touch from any task.
+/// The time of the last progress on a connection; any task can update it cheaply.
 pub(crate) struct Activity {
     since: Instant,
     last_millis: AtomicU64,
@@ -24,7 +24,7 @@ impl Activity {
             .store(self.since.elapsed().as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Completes once nothing has happened for `timeout`. Sleeps, never polls.
+    /// Completes after no progress for `timeout`. Sleeps instead of polling.
     pub(crate) async fn idle_for(&self, timeout: Duration) {
         loop {
             let last = Duration::from_millis(self.last_millis.load(Ordering::Relaxed));

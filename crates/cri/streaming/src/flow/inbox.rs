@@ -1,4 +1,4 @@
-//! What has arrived for one stream and was not taken yet.
+//! Receive queue of one stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,10 +8,10 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
-/// An idle stream keeps no more than this allocated, on either side of its queue.
+/// Maximum buffer that an idle stream keeps, on either side of its queue.
 pub(super) const IDLE_CAPACITY: usize = 16 * 1024;
 
-/// Memory that all streams of one connection may hold together.
+/// Memory limit for all streams of one connection together.
 pub(crate) struct Budget {
     used: AtomicUsize,
     limit: usize,
@@ -43,19 +43,19 @@ impl Budget {
     }
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The peer said that no more comes.
+    /// The peer ended the stream.
     Eof,
-    /// The peer reset the stream or vanished: what came may not be all.
+    /// The peer reset the stream or vanished: data may be missing.
     Lost,
 }
 
-/// The bounded queue between a connection's reader and the one taker of a stream.
+/// The bounded queue between a connection's reader and the consumer of a stream.
 ///
-/// The bytes are copied into one ring instead of being kept as slices of the read buffer, so
-/// that a peer can't pin a whole buffer with a single byte of it.
+/// Bytes are copied into a ring instead of kept as slices of the read buffer. A peer therefore cannot keep a whole
+/// buffer alive with a single byte.
 pub(crate) struct Inbox {
     state: Mutex<State>,
     budget: Arc<Budget>,
@@ -84,7 +84,7 @@ impl Inbox {
         })
     }
 
-    /// Queues `piece`, waiting for room. Answers how many bytes nobody will take.
+    /// Queues `piece`, waiting for space. Returns the number of bytes that have no consumer.
     pub(crate) async fn deliver(&self, mut piece: &[u8]) -> usize {
         loop {
             match self.push(piece) {
@@ -93,7 +93,7 @@ impl Inbox {
                 Push::Queued(taken) => piece = &piece[taken..],
             }
             let mut freed = std::pin::pin!(self.budget.freed.notified());
-            // Registered before the queue is looked at again: no wake-up is lost in between.
+            // Registered before the queue is checked again, so that no wake-up is lost.
             freed.as_mut().enable();
             match self.push(piece) {
                 Push::Queued(0) => freed.await,
@@ -127,7 +127,7 @@ impl Inbox {
         Push::Queued(taken)
     }
 
-    /// Marks the end; only the first one counts.
+    /// Marks the end; only the first call counts.
     pub(crate) fn end(&self, end: End) {
         let mut state = self.lock();
         if state.end.is_none() {
@@ -140,7 +140,7 @@ impl Inbox {
         self.budget.freed.notify_waiters();
     }
 
-    /// Swaps all that has arrived into `empty` and answers how much that is.
+    /// Swaps all queued data into `empty` and returns its size.
     pub(crate) fn poll_take(
         &self,
         cx: &mut Context<'_>,
@@ -168,7 +168,7 @@ impl Inbox {
         Poll::Pending
     }
 
-    /// The taker has gone: frees what is queued and lets everything further fall away.
+    /// Discards queued and future data after the consumer is dropped; returns the freed bytes.
     pub(crate) fn discard(&self) -> usize {
         let mut state = self.lock();
         state.discarding = true;
@@ -235,7 +235,7 @@ mod tests {
         for size in [1 << 20, 17 << 10] {
             let inbox = Inbox::new(Budget::new(1 << 20), 1 << 20);
             let mut held = VecDeque::new();
-            // Twice, so that what the taker has emptied is in the queue.
+            // Twice, so that the buffer that the consumer emptied is in the queue.
             for _ in 0..2 {
                 inbox.deliver(&vec![7; size]).await;
                 let taken = std::future::poll_fn(|cx| inbox.poll_take(cx, &mut held)).await;

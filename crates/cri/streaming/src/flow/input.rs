@@ -1,4 +1,4 @@
-//! The bytes a peer sends on one stream, for the one who consumes them.
+//! An incoming byte stream from the peer.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,13 +10,13 @@ use tokio::io::{AsyncBufRead, AsyncRead, ReadBuf};
 
 use super::inbox::{End, IDLE_CAPACITY, Inbox};
 
-/// Tells the peer that it may send so many bytes more.
+/// Allows the peer to send this many more bytes.
 pub(crate) type Credit = Box<dyn FnMut(usize) + Send + Sync>;
 
-/// A stream of bytes from the peer. Reads like any [`AsyncRead`]; a peer that vanished or reset
-/// the stream is an error, never an end of file.
+/// A byte stream from the peer, an [`AsyncRead`]. If the peer vanished or reset the stream, reads return an error,
+/// never an end of file.
 ///
-/// Dropping it lets the rest of the stream fall away without holding up other streams.
+/// If it is dropped, the rest of the stream is discarded and other streams are not blocked.
 pub struct Input {
     inbox: Arc<Inbox>,
     held: VecDeque<u8>,
@@ -32,17 +32,17 @@ impl Input {
         }
     }
 
-    /// What is there to read right now, waiting for at least one byte. Two parts, as the ring may
-    /// wrap; both empty at the end.
+    /// Returns the available data, waiting for at least one byte. It has two parts because the ring may wrap; both are
+    /// empty at the end.
     pub(crate) async fn fill(&mut self) -> io::Result<(&[u8], &[u8])> {
         std::future::poll_fn(|cx| self.poll_fill(cx)).await?;
         Ok(self.held.as_slices())
     }
 
-    /// Drops the first `bytes` of what [`Input::fill`] gave.
+    /// Drops the first `bytes` of the data from [`Input::fill`].
     pub(crate) fn consumed(&mut self, bytes: usize) {
         if bytes >= self.held.len() {
-            // Unlike a drain, this moves the ring's start back to zero, so it stays in one part.
+            // Unlike a drain, this resets the ring's start, so that it stays in one part.
             self.held.clear();
         } else {
             self.held.drain(..bytes);

@@ -1,4 +1,4 @@
-//! Byte flow below a connection: bounded queues in, one shared writer out.
+//! Byte flow below a connection: bounded receive queues, one shared writer.
 
 mod activity;
 mod inbox;

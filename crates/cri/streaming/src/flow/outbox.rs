@@ -1,4 +1,4 @@
-//! The one writer of a connection, shared by all its streams.
+//! The writer of a connection, shared by all its streams.
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use super::activity::Activity;
 use super::role::Role;
 use super::transport::Writer;
 
-/// Replies that may wait for a peer that does not read; past it the connection ends.
+/// Maximum size of queued replies if the peer does not read; beyond it the connection is closed.
 const MAX_PENDING: usize = 256 * 1024;
 
-/// Writes frames to the transport, one whole frame at a time.
+/// Writes whole frames to the transport, one at a time.
 ///
-/// Data is written by the task that has it, straight from its buffer; small control frames are
-/// queued instead, because whoever makes them (the connection's reader, a destructor) must never
-/// wait for the peer. The next data frame carries them along, or [`Outbox::flush_pending`] does.
+/// A task writes its data frames itself, straight from its buffer. Small control frames are queued, because their
+/// senders (the connection's reader, a destructor) must never wait for the peer. The next data frame carries them
+/// along, or [`Outbox::flush_pending`] writes them.
 pub(crate) struct Outbox {
     pending: Mutex<Vec<u8>>,
     queued: Notify,
     writer: tokio::sync::Mutex<Writer>,
     role: Role,
     closed: CancellationToken,
-    /// Nothing can be written any more.
+    /// Cancelled when writing has failed.
     broken: CancellationToken,
     activity: Arc<Activity>,
 }
@@ -49,12 +49,12 @@ impl Outbox {
         })
     }
 
-    /// Cancelled when the connection is over, for whatever reason.
+    /// Returns a token that is cancelled when the connection ends for any reason.
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.closed
     }
 
-    /// Writes one frame: `head`, then `payload`. Ends with an error once the connection is over.
+    /// Writes a frame: `head`, then `payload`. Returns an error once the connection has ended.
     pub(crate) async fn frame(&self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         tokio::select! {
             biased;
@@ -63,7 +63,7 @@ impl Outbox {
         }
     }
 
-    /// Appends control frames in order; `encode` runs under the lock that keeps the order.
+    /// Queues control frames in order; `encode` runs under the lock that keeps the order.
     pub(crate) fn control(&self, encode: impl FnOnce(&mut Vec<u8>)) {
         let mut pending = self.lock();
         encode(&mut pending);
@@ -81,7 +81,7 @@ impl Outbox {
         }
     }
 
-    /// Writes queued control frames until the connection is over.
+    /// Writes queued control frames until the connection ends.
     pub(crate) async fn flush_pending(&self) {
         loop {
             self.queued.notified().await;
@@ -92,7 +92,7 @@ impl Outbox {
         }
     }
 
-    /// Writes what is queued and says that nothing more comes.
+    /// Writes the queue and shuts down the writing direction.
     pub(crate) async fn shutdown(&self) -> io::Result<()> {
         self.frame(&[], &[]).await?;
         self.writer.lock().await.shutdown().await
@@ -100,7 +100,7 @@ impl Outbox {
 
     async fn write(&self, head: &[u8], payload: &[u8]) -> io::Result<()> {
         let mut writer = self.writer.lock().await;
-        // From here on a half-written frame would garble all that follows.
+        // From here on a partially written frame would corrupt the stream.
         let unfinished = CloseOnDrop(&self.closed);
         let pending = std::mem::take(&mut *self.lock());
         let written = write_all(&mut *writer, [&pending, head, payload], &self.activity).await;
@@ -113,8 +113,8 @@ impl Outbox {
         written
     }
 
-    /// A server's client has gone. A client's server may have closed after its last words, which
-    /// are still to be read: only the writing is over.
+    /// Marks writing as failed. A server then ends the connection. A client only stops writing: its server may have
+    /// closed after data that is still to be read.
     fn fail(&self) {
         match self.role {
             Role::Server => self.closed.cancel(),
@@ -161,7 +161,7 @@ async fn write_all(
 ) -> io::Result<()> {
     let mut slices = parts.map(IoSlice::new);
     let mut rest = &mut slices[..];
-    // Empty parts in front would make a write of nothing look like a closed peer.
+    // Without this, an empty first slice would make a write of zero bytes look like a closed peer.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
         let written = writer.write_vectored(rest).await?;

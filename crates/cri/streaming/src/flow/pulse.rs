@@ -1,4 +1,4 @@
-//! Noticing that a peer is gone while nothing is read from it.
+//! Detection of a vanished peer while its connection is not read.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -6,16 +6,16 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
-/// How often a peer that is held back is looked at.
+/// How often to check the socket of a peer under backpressure.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// A look at a connection's socket besides reading it: a peer that vanishes while it is held back
-/// would otherwise go unnoticed behind the data that nobody reads.
+/// Checks a connection's socket without reading it. Otherwise, a peer that vanishes under backpressure would go
+/// unnoticed behind unread data.
 pub(crate) struct Pulse(Option<OwnedFd>);
 
 impl Pulse {
     pub(crate) fn of(socket: BorrowedFd<'_>) -> Self {
-        // Without it, the idle timeout ends the connection in the end.
+        // Without the duplicate, the idle timeout eventually ends the connection.
         Self(socket.try_clone_to_owned().ok())
     }
 
@@ -23,8 +23,7 @@ impl Pulse {
         Self(None)
     }
 
-    /// Completes some time after the peer has closed or reset the connection. Costs a timer only
-    /// while it is polled.
+    /// Completes some time after the peer has closed or reset the connection. Costs a timer only while it is polled.
     pub(crate) async fn lost(&self) {
         let Some(socket) = &self.0 else {
             return std::future::pending().await;

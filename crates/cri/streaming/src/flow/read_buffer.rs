@@ -1,4 +1,4 @@
-//! A read buffer from which frames are taken.
+//! Read buffer that frames are parsed from.
 
 use std::io;
 
@@ -6,14 +6,14 @@ use tokio::io::AsyncReadExt;
 
 use super::transport::Reader;
 
-/// Buffers grow while reads fill them, so that an idle session holds little and a bulk transfer
-/// makes few system calls; but no further than this.
+/// Maximum buffer size. Buffers grow while reads fill them: an idle session uses little memory, and a bulk transfer
+/// few system calls.
 pub(crate) const LARGEST_BUFFER: usize = 256 * 1024;
 
-/// It grows like those that are written from.
+/// Initial buffer size; it grows like the write buffers.
 const FIRST_BUFFER: usize = 16 * 1024;
 
-/// Reads a transport in large pieces and gives out what its caller asks for.
+/// Reads a transport in large chunks and returns the requested parts.
 pub(crate) struct ReadBuffer {
     reader: Reader,
     buffer: Vec<u8>,
@@ -31,19 +31,19 @@ impl ReadBuffer {
         }
     }
 
-    /// Whether nothing more comes; waits until that is known.
+    /// Whether the transport is at its end; waits until that is known.
     pub(crate) async fn at_end(&mut self) -> io::Result<bool> {
         Ok(self.start == self.end && !self.fill().await?)
     }
 
-    /// The next `N` bytes.
+    /// Reads the next `N` bytes.
     pub(crate) async fn array<const N: usize>(&mut self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         bytes.copy_from_slice(self.exactly(N).await?);
         Ok(bytes)
     }
 
-    /// The next `length` bytes in one piece; they must fit the first buffer.
+    /// Reads the next `length` bytes contiguously; they must fit into the initial buffer.
     pub(crate) async fn exactly(&mut self, length: usize) -> io::Result<&mut [u8]> {
         if self.start + length > self.buffer.len() {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -58,7 +58,7 @@ impl ReadBuffer {
         Ok(self.take(length))
     }
 
-    /// Some bytes, at least one and at most `most`.
+    /// Reads at least one and at most `most` bytes.
     pub(crate) async fn some(&mut self, most: usize) -> io::Result<&mut [u8]> {
         if self.at_end().await? {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -77,7 +77,7 @@ impl ReadBuffer {
             let filled = self.end == self.buffer.len();
             (self.start, self.end) = (0, 0);
             if filled && self.buffer.len() < LARGEST_BUFFER {
-                // Nothing in it is needed any more: a new one is not copied into.
+                // The content is consumed: a new buffer avoids a copy.
                 self.buffer = vec![0; self.buffer.len() * 2];
             }
         }

@@ -1,23 +1,23 @@
-//! The two sides of a connection and what they may use up.
+//! The two sides of a connection and their resource limits.
 
 use std::time::Duration;
 
-/// Which side opened the connection.
+/// The side of a connection: the one that opened it, or the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
     Server,
 }
 
-/// What a peer may use up.
+/// Resource limits of a peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Streams open at once.
+    /// Maximum number of open streams.
     pub(crate) streams: usize,
-    /// Bytes that wait for one stream.
+    /// Maximum number of queued bytes per stream.
     pub(crate) stream_bytes: usize,
-    /// Bytes that wait for all streams.
+    /// Maximum number of queued bytes of all streams.
     pub(crate) connection_bytes: usize,
-    /// Time without any frame.
+    /// Maximum time without any frame.
     pub(crate) idle: Duration,
 }

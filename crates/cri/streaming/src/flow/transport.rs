@@ -1,4 +1,4 @@
-//! The byte stream below a protocol: a socket, TLS over it, or a tunnel.
+//! Byte streams below a protocol: a socket, TLS over it, or a tunnel.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -16,7 +16,7 @@ pub(crate) type Reader = Box<dyn AsyncRead + Send + Unpin>;
 /// The writing half of a transport.
 pub(crate) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// A connected byte stream, taken apart so that reading and writing need no common lock.
+/// A connected byte stream, split so that reading and writing need no common lock.
 pub(crate) struct Transport {
     pub(crate) reader: Reader,
     pub(crate) writer: Writer,
@@ -43,12 +43,12 @@ impl Transport {
         }
     }
 
-    /// Takes the pulse of the socket below.
+    /// Sets the [`Pulse`] of the underlying socket.
     pub(crate) fn with_pulse(self, pulse: Pulse) -> Self {
         Self { pulse, ..self }
     }
 
-    /// Puts bytes that were read too early back in front.
+    /// Puts bytes that were read too early back at the front.
     pub(crate) fn with_leftover(self, leftover: Bytes) -> Self {
         if leftover.is_empty() {
             return self;

@@ -10,30 +10,29 @@ use crate::flow::Limits;
 /// Settings of the streaming server. The defaults are those of other runtimes.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen. The default is the loopback interface, on a port the kernel chooses.
+    /// The listening address. The default is the loopback interface, on a port that the kernel selects.
     pub address: SocketAddr,
-    /// The host (and port, if it differs) to be put into URLs, where `address` is not what
-    /// clients can reach.
+    /// The host (and optional port) for URLs, if clients cannot reach `address`.
     pub advertise: Option<String>,
-    /// Serve with TLS.
+    /// The certificate and key for TLS; `None` serves plain HTTP.
     pub tls: Option<TlsFiles>,
-    /// How TLS is spoken.
+    /// TLS versions and cipher suites.
     pub terms: TlsTerms,
-    /// Connections without any traffic are closed after this time.
+    /// Connections without traffic are closed after this time.
     pub idle_timeout: Duration,
-    /// A client must have opened all its streams within this time.
+    /// Time limit for a client to open all its streams.
     pub creation_timeout: Duration,
-    /// An URL that was not used by then is void.
+    /// An unused URL expires after this time.
     pub token_life: Duration,
-    /// URLs that may be waiting to be used.
+    /// Maximum number of unused URLs.
     pub max_pending: usize,
-    /// Sessions served at once.
+    /// Maximum number of parallel sessions.
     pub max_sessions: usize,
-    /// A connection must have become a session within this time, TLS and all.
+    /// Time limit for a connection to become a session, including TLS.
     pub negotiation_timeout: Duration,
-    /// Connections that are no sessions yet.
+    /// Maximum number of connections that are not sessions yet.
     pub max_idle: usize,
-    /// Those of them that come from one address, or from one /64 of IPv6.
+    /// The same limit for one address, or for one /64 of IPv6.
     pub max_idle_per_peer: usize,
 }
 
@@ -56,9 +55,9 @@ impl Default for Config {
     }
 }
 
-/// Exec and attach have five streams at most; a client may try a few more.
+/// Stream limit of exec and attach, which use at most five; a client may open a few more.
 const SESSION_STREAMS: usize = 16;
-/// Two for every forwarded connection.
+/// Stream limit of port-forward, which uses two per connection.
 const PORT_FORWARD_STREAMS: usize = 1024;
 const STREAM_BYTES: usize = 1024 * 1024;
 const CONNECTION_BYTES: usize = 4 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! What all connections of a server share.
+//! State that all connections of a server share.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use super::config::Config;
 use super::tokens::Tokens;
 use crate::session::Backend;
 
-/// What all connections share.
+/// State that all connections share.
 pub(crate) struct Context {
     pub(super) now: RwLock<Now>,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) backend: Arc<dyn Backend>,
     pub(crate) stop: CancellationToken,
-    /// Room for sessions.
+    /// Permits for sessions.
     pub(crate) sessions: Arc<Semaphore>,
 }
 
-/// What holds for those who connect now.
+/// The settings for new connections, which can be changed at run time.
 pub(super) struct Now {
     pub(super) config: Arc<Config>,
     pub(super) tls: Option<Arc<Tls>>,

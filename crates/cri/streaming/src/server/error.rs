@@ -1,4 +1,4 @@
-//! Why the streaming server can't be had.
+//! Errors of starting the streaming server.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,33 +6,33 @@ use std::path::PathBuf;
 
 use orlop_listen::TlsError;
 
-/// Why the streaming server could not start.
+/// An error that prevents the streaming server from starting.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address is taken or not ours.
+    /// The address is in use or does not belong to this host.
     #[error("cannot listen for streaming clients on {address}; choose another address or port")]
     Bind {
-        /// Where it should have listened.
+        /// The listening address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
     /// A certificate or key could not be read.
     #[error("reading {what} of the streaming server from {path}")]
     TlsFile {
-        /// What the file should hold.
+        /// The expected content of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in the file.
         #[source]
         source: rustls_pki_types::pem::Error,
     },
-    /// The certificate and the key do not make a server.
+    /// The certificate and key are not valid for a server.
     #[error("setting up TLS for the streaming server")]
     Tls(#[source] rustls::Error),
-    /// The client authority can't be used.
+    /// The client CA is not valid.
     #[error("setting up client authentication for the streaming server")]
     ClientAuthority(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! HTTP/1.1 up to the point where a connection becomes SPDY or WebSocket.
+//! HTTP/1.1 until a connection is upgraded to SPDY or WebSocket.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -28,21 +28,21 @@ const HEAD: HeadLimits = HeadLimits {
     bytes: 16 * 1024,
 };
 
-/// A request that was answered with an upgrade.
+/// A request that is accepted for an upgrade.
 struct Agreed {
     session: Session,
     upgrade: OnUpgrade,
 }
 
-/// What a connection became.
+/// An upgraded connection.
 struct Session {
     request: Pending,
     plan: Plan,
-    /// Held for its end.
+    /// Guards that are held until the session ends.
     _place: (OwnedSemaphorePermit, InProgress),
 }
 
-/// A connection that is no session yet, and when it must have become one.
+/// A connection that is not a session yet, and the deadline to become one.
 type Visit = (Activity, Instant);
 
 pub(crate) async fn serve_plain(stream: TcpStream, visit: Visit, context: &Arc<Context>) {
@@ -82,7 +82,7 @@ async fn run(session: Session, transport: Transport, context: &Arc<Context>) {
     }
 }
 
-/// Answers requests until one ends in an upgrade.
+/// Handles requests until one is upgraded.
 async fn negotiate_on(
     stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
     (activity, end): Visit,
@@ -123,7 +123,7 @@ async fn negotiate_on(
     }
 }
 
-/// Answers a request: with an upgrade and what was agreed on, or with a refusal.
+/// Handles a request: accepts it for an upgrade, or returns a refusal.
 fn answer(
     mut request: Request<Incoming>,
     activity: &Activity,
@@ -162,7 +162,7 @@ fn answer(
             format!("the limit of {sessions} streaming sessions is reached; try again later");
         refusal(StatusCode::SERVICE_UNAVAILABLE, message)
     })?;
-    // Someone else may have used the token since it was looked at.
+    // Another request may have used the token meanwhile.
     let pending = context.tokens.take(&token).ok_or_else(unknown)?;
     let upgrade = hyper::upgrade::on(&mut request);
     Ok((

@@ -1,4 +1,4 @@
-//! Listening, and the life of every connection.
+//! The listener and the life cycle of connections.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::http;
 use super::tokens::{Pending, Tokens, TooManyPending};
 use crate::session::{AttachRequest, Backend, ExecRequest, PortForwardRequest};
 
-/// Sessions get this long to end when the server shuts down.
+/// How long sessions may take to end when the server shuts down.
 const FAREWELL: Duration = Duration::from_secs(5);
 
-/// A streaming server. Dropping it ends all its connections at once.
+/// A streaming server. Dropping it closes all its connections immediately.
 pub struct Server {
     address: SocketAddr,
     context: Arc<Context>,
@@ -30,10 +30,10 @@ pub struct Server {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// Other terms for those who connect, ready to hold.
+/// Validated settings for new connections.
 pub struct Change(Now);
 
-/// Reads the files of a configuration.
+/// Loads the TLS files of a configuration.
 fn load(config: &Config) -> Result<Option<Arc<Tls>>, ServerError> {
     let files = config.tls.clone();
     let rules = TlsRules {
@@ -48,7 +48,7 @@ fn load(config: &Config) -> Result<Option<Arc<Tls>>, ServerError> {
 }
 
 impl Server {
-    /// Listens and serves in the background.
+    /// Binds the listener and serves in the background.
     pub async fn bind(config: Config, backend: Arc<dyn Backend>) -> Result<Self, ServerError> {
         let tls = load(&config)?;
         let bind_error = |source| ServerError::Bind {
@@ -80,7 +80,7 @@ impl Server {
         })
     }
 
-    /// Gets other certificates and another patience ready, and changes nothing yet.
+    /// Loads new certificates and timeouts without applying them.
     pub fn prepare(
         &self,
         tls: Option<TlsFiles>,
@@ -99,28 +99,28 @@ impl Server {
         Ok(Change(Now { config, tls }))
     }
 
-    /// Has who connects from now on find what was prepared. Sessions that are open go on as they are.
+    /// Applies prepared settings to new connections. Open sessions keep their settings.
     pub fn change(&self, to: Change) {
         let Change(now) = to;
         *self.context.now.write() = now;
     }
 
-    /// Where the server listens.
+    /// Returns the listening address.
     pub fn local_addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// An URL under which the command can be run, once and soon.
+    /// Returns a short-lived, single-use URL for the command.
     pub fn exec_url(&self, request: ExecRequest) -> Result<String, TooManyPending> {
         self.url("exec", Pending::Exec(request))
     }
 
-    /// An URL under which the container can be attached to, once and soon.
+    /// Returns a short-lived, single-use URL to attach to the container.
     pub fn attach_url(&self, request: AttachRequest) -> Result<String, TooManyPending> {
         self.url("attach", Pending::Attach(request))
     }
 
-    /// An URL under which the pod's ports can be reached, with one connection that begins soon.
+    /// Returns a short-lived, single-use URL to forward the pod's ports.
     pub fn port_forward_url(&self, request: PortForwardRequest) -> Result<String, TooManyPending> {
         self.url("portforward", Pending::PortForward(request))
     }
@@ -131,11 +131,11 @@ impl Server {
         Ok(format!("{base}/{verb}/{token}"))
     }
 
-    /// Stops listening, tells all sessions that they end, and waits a moment for them.
+    /// Stops listening, asks all sessions to end, and waits shortly for them.
     pub async fn shutdown(mut self) {
         self.stop.cancel();
         if let Some(accepting) = self.accepting.take() {
-            // A panic in there was reported where it happened.
+            // A panic of the task has already been reported.
             let _ = accepting.await;
         }
     }

@@ -1,4 +1,4 @@
-//! The streaming server: one-time URLs, and what answers behind them.
+//! The streaming server: single-use URLs and the sessions behind them.
 
 mod config;
 mod context;

@@ -1,4 +1,4 @@
-//! Port-forwarding over SPDY, directly or within a WebSocket.
+//! Port-forward sessions over SPDY, directly or inside a WebSocket.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::session::PortForwardRequest;
 use crate::spdy::{Connection, SpdyStream};
 use crate::tunnel::tunnel;
 
-/// A complaint that can't be sent within this time is dropped.
+/// Timeout for sending an error message, which is then dropped.
 const COMPLAINT: Duration = Duration::from_secs(1);
 
 pub(super) async fn serve(
@@ -25,7 +25,7 @@ pub(super) async fn serve(
     context: &Arc<Context>,
 ) {
     let limits = context.config().port_forward_limits();
-    // Held for as long as the connection: the tunnel ends with it.
+    // Held as long as the connection, because dropping it closes the tunnel.
     let (transport, _bridge) = if tunnelled {
         let (inner, bridge) = tunnel(transport, Role::Server, limits);
         (inner, Some(bridge))
@@ -64,7 +64,7 @@ struct Pair {
     error: SpdyStream,
 }
 
-/// Streams whose partners have not come yet.
+/// Streams that wait for their partner.
 #[derive(Default)]
 struct Pairs {
     waiting: HashMap<String, Half>,
@@ -78,7 +78,7 @@ struct Half {
 }
 
 impl Pairs {
-    /// Takes a stream in; answers the pair that it completes.
+    /// Adds a stream and returns the pair that it completes.
     fn add(&mut self, stream: SpdyStream, deadline: Instant) -> Option<Pair> {
         let (id, half) = Half::parse(stream)?;
         half.stream.accept();
@@ -92,7 +92,7 @@ impl Pairs {
             (true, false) => (other, half),
             (false, true) => (half, other),
             _ => {
-                // Two of a kind: neither can be told apart from the other's partner.
+                // Two streams of the same kind: their partners cannot be distinguished.
                 other.stream.refuse();
                 half.stream.refuse();
                 return None;
@@ -105,7 +105,7 @@ impl Pairs {
         })
     }
 
-    /// Completes when the oldest waiting stream has waited for too long.
+    /// Completes when the oldest waiting stream exceeds its deadline.
     async fn overdue(&self) {
         match self.deadlines.front() {
             Some((deadline, _)) => tokio::time::sleep_until(*deadline).await,
@@ -122,7 +122,7 @@ impl Pairs {
             if half.is_error {
                 let mut output = half.stream.output;
                 let message = b"timed out waiting for the data stream";
-                // A client that does not even read this must not hold the others up.
+                // A client that does not read this must not block the others.
                 let _ = tokio::time::timeout(COMPLAINT, output.write(message)).await;
             }
         }
@@ -149,7 +149,7 @@ impl Half {
         };
         let id = match stream.headers.get(REQUEST_ID) {
             Some(id) => format!("named {id}"),
-            // The oldest clients name none; they open the error stream right before the other.
+            // The oldest clients send no id; they open the error stream right before the data stream.
             None if is_error => format!("stream {}", stream.id()),
             None => format!("stream {}", stream.id().wrapping_sub(2)),
         };
@@ -176,7 +176,7 @@ async fn forward(pair: Pair, pod_id: String, context: Arc<Context>) {
     }
 }
 
-/// What the client is told when a port can't be reached.
+/// Formats the error for the client if a port is not reachable.
 pub(super) fn failure(
     port: u16,
     pod_id: &str,

@@ -1,4 +1,4 @@
-//! Port-forwarding over the numbered channels of a WebSocket: two for every port.
+//! Port-forward sessions over the numbered channels of a WebSocket: two per port.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::flow::{Limits, Role, Transport};
 use crate::session::PortForwardRequest;
 use crate::ws::{Channels, Encoding};
 
-/// Channel numbers are bytes, and the last one has a meaning of its own.
+/// Channel numbers are bytes, and the last one is reserved.
 const MAX_PORTS: usize = 127;
 
 pub(super) async fn serve(
@@ -34,7 +34,7 @@ pub(super) async fn serve(
         let (mut output, mut error) = (channels.output(data), channels.output(data + 1));
         let (pod_id, context) = (pod_id.clone(), context.clone());
         forwards.spawn(async move {
-            // The port comes first on both, so that clients can tell the channels apart.
+            // Both channels start with the port, so that clients can tell them apart.
             let greeting = port.to_le_bytes();
             if output.write(&greeting).await.is_err() || error.write(&greeting).await.is_err() {
                 return;

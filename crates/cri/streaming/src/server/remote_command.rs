@@ -1,4 +1,4 @@
-//! Exec and attach, from the upgrade to the status.
+//! Exec and attach sessions, from the upgrade to the status.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::protocol::Version;
 use crate::session::{BackendError, ExitOutcome};
 use crate::status::Status;
 
-/// A client gets this long to read the last of it and close.
+/// How long a client may take to read the remaining data and close.
 pub(super) const LINGER: Duration = Duration::from_secs(10);
-/// A backend must return within this time after its client has gone.
+/// How long a backend may take to return after its client has disconnected.
 const AFTERMATH: Duration = Duration::from_secs(30);
 
 pub(super) async fn serve(
@@ -64,7 +64,7 @@ async fn run(request: Pending, version: Version, streams: Streams, context: &Arc
         mut status,
         mut wire,
     } = streams;
-    // Told by the connection's end as well as by the server's.
+    // Cancelled by the end of the connection and by the server's shutdown.
     let gone = wire.closed().child_token();
     session.gone = gone.clone();
     let work = async {

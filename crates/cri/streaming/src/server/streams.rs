@@ -1,4 +1,4 @@
-//! Setting up the streams of an exec or attach, over either protocol.
+//! Setup of the streams of an exec or attach session, over either protocol.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::session::{Resizes, Session};
 use crate::spdy::{Connection, SpdySink, SpdyStream};
 use crate::ws::{Channels, Encoding};
 
-/// Which streams a session has.
+/// The streams of a session.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) stdin: bool,
@@ -20,23 +20,23 @@ pub(super) struct Wanted {
     pub(super) tty: bool,
 }
 
-/// A session that is set up, with what tells its result.
+/// A session with its streams, and the sender of its result.
 pub(super) struct Streams {
     pub(super) session: Session,
     pub(super) status: Output,
     pub(super) wire: Wire,
 }
 
-/// What the streams of a SPDY session can be for.
+/// The purposes of the streams of a SPDY session.
 const KINDS: [&str; 5] = ["error", "stdin", "stdout", "stderr", "resize"];
-/// More streams without use than this are refused.
+/// Maximum number of unused streams; more are refused.
 const MAX_UNUSED: usize = 8;
 
 /// The connection below a session.
 pub(super) enum Wire {
     Spdy {
         connection: Connection,
-        /// The directions that only wait for the session's end.
+        /// The unused directions of streams, held until the session ends.
         unused: Vec<SpdySink>,
     },
     WebSocket(Channels),
@@ -50,8 +50,8 @@ impl Wire {
         }
     }
 
-    /// Answers streams that the client opens in addition, for as long as this is polled. Clients
-    /// wait for that answer even where the stream is of no use, such as sizes without a terminal.
+    /// Accepts additional streams of the client while it is polled. Clients wait for the reply even if the stream has
+    /// no use, such as sizes without a terminal.
     pub(super) async fn welcome_latecomers(&mut self) {
         if let Self::Spdy { connection, unused } = self {
             while let Some(stream) = connection.accept().await {
@@ -67,7 +67,7 @@ impl Wire {
         std::future::pending::<()>().await;
     }
 
-    /// Ends the session: the client closes once it has read all, or is closed upon.
+    /// Ends the session: waits for the client to read all and close, then closes the connection.
     pub(super) async fn finish(self, linger: Duration) {
         match self {
             Self::Spdy { connection, unused } => {
@@ -79,7 +79,7 @@ impl Wire {
     }
 }
 
-/// Waits for the streams that a SPDY client opens. `None` if it leaves before it has them all.
+/// Waits for the streams that a SPDY client opens. `None` if it disconnects before all are open.
 pub(super) async fn over_spdy(
     transport: Transport,
     version: Version,

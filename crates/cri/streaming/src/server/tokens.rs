@@ -1,4 +1,4 @@
-//! One-time URLs: what was asked for over CRI, until the client comes for it.
+//! Single-use URLs: requests from the CRI, stored until the client connects.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 
 use crate::session::{AttachRequest, ExecRequest, PortForwardRequest};
 
-/// What an URL stands for.
+/// The request behind a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pending {
     Exec(ExecRequest),
@@ -18,15 +18,15 @@ pub(crate) enum Pending {
     PortForward(PortForwardRequest),
 }
 
-/// Too many URLs wait for their clients; those expire within a minute.
+/// The limit of unused URLs is reached; they expire within a minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the limit of {0} pending streaming sessions is reached; try again in a minute")]
 pub struct TooManyPending(pub usize);
 
-/// Requests by their tokens, until they are out of date.
+/// Pending requests by token, until they expire.
 pub(crate) struct Tokens {
     pending: Mutex<Waiting>,
-    /// Told when the first comes.
+    /// Notified when the first request is added.
     came: Notify,
     life: Duration,
     limit: usize,
@@ -35,7 +35,7 @@ pub(crate) struct Tokens {
 #[derive(Default)]
 struct Waiting {
     by_token: HashMap<String, Pending>,
-    /// All have the same life, so the oldest end first. Those that were used are among them still.
+    /// All tokens have the same lifetime, so the oldest expire first. Used tokens remain in the queue.
     by_age: VecDeque<(Instant, String)>,
 }
 
@@ -49,7 +49,7 @@ impl Tokens {
         }
     }
 
-    /// Keeps a request and answers the token for it, which can't be guessed.
+    /// Stores a request and returns an unguessable token for it.
     pub(crate) fn insert(&self, request: Pending) -> Result<String, TooManyPending> {
         let token = URL_SAFE_NO_PAD.encode(rand::random::<[u8; 16]>());
         let mut pending = self.lock();
@@ -62,17 +62,17 @@ impl Tokens {
         Ok(token)
     }
 
-    /// The request of a token that is still good.
+    /// Returns the request of a valid token.
     pub(crate) fn peek(&self, token: &str) -> Option<Pending> {
         self.lock().by_token.get(token).cloned()
     }
 
-    /// The request of a token, which is void from now on.
+    /// Takes the request of a token, which becomes invalid.
     pub(crate) fn take(&self, token: &str) -> Option<Pending> {
         self.lock().by_token.remove(token)
     }
 
-    /// Waits until something is out of date, and forgets it. Nothing wakes up while nothing waits.
+    /// Waits until a request expires, and removes it. Nothing wakes up while there are no requests.
     pub(crate) async fn some_expire(&self) {
         loop {
             let oldest = self.lock().by_age.front().map(|(made, _)| *made);
@@ -86,7 +86,7 @@ impl Tokens {
         }
     }
 
-    /// What is not out of date.
+    /// Locks the requests and removes expired ones.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         let mut waiting = self.pending.lock();
         while let Some((made, _)) = waiting.by_age.front()

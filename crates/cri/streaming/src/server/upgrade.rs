@@ -13,10 +13,10 @@ use crate::ws::{Encoding, accept_key};
 
 pub(crate) type Reply = Response<Full<Bytes>>;
 
-/// An answer that is not an upgrade.
+/// A response that refuses the upgrade.
 pub(crate) type Refusal = Box<Reply>;
 
-/// What a connection becomes.
+/// The protocol after the upgrade.
 #[derive(Clone, Debug)]
 pub(crate) enum Plan {
     RemoteSpdy(Version),
@@ -146,7 +146,7 @@ pub(crate) fn agree_websocket(
     Ok((plan, complete(reply)))
 }
 
-/// All members of a header that is a list, over all its lines.
+/// Returns all members of a list header, over all its lines.
 pub(crate) fn listed(headers: &HeaderMap, name: &str) -> Vec<String> {
     headers
         .get_all(name)

@@ -1,4 +1,4 @@
-//! The interface between the streaming server and what runs the containers.
+//! The interface between the streaming server and the container backend.
 
 use std::pin::Pin;
 
@@ -9,31 +9,30 @@ use super::resize::Resizes;
 use crate::copying::Output;
 use crate::flow::Input;
 
-/// A boxed future, as trait objects need them.
+/// A boxed future, for trait objects.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Why a backend could not do what was asked; the client is told the whole chain.
+/// An error of a backend; the client receives the whole error chain.
 pub type BackendError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A byte stream in both directions, for port-forwarding.
+/// A bidirectional byte stream, for port-forwarding.
 pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// Runs what streaming clients ask for.
+/// Runs the requests of streaming clients.
 ///
-/// A returned error becomes the message that the client shows. When the client leaves early,
-/// [`Session::gone`] is cancelled; the backend then ends what it started as it sees fit, and
-/// returns. One that does not return within half a minute is dropped.
+/// A returned error becomes the message that the client shows. If the client disconnects early, [`Session::gone`] is
+/// cancelled; the backend then cleans up and returns. A backend that does not return within half a minute is dropped.
 pub trait Backend: Send + Sync + 'static {
-    /// Runs a command in a container and answers how it ended, all its output written.
+    /// Runs a command in a container and returns its exit after all output is written.
     fn exec(
         &self,
         request: ExecRequest,
         session: Session,
     ) -> BoxFuture<'_, Result<ExitOutcome, BackendError>>;
 
-    /// Connects the session to a container's own process, until that ends or the client leaves.
+    /// Connects the session to a container's own process until the process ends or the client disconnects.
     fn attach(
         &self,
         request: AttachRequest,
@@ -48,20 +47,20 @@ pub trait Backend: Send + Sync + 'static {
     ) -> BoxFuture<'_, Result<Box<dyn Duplex>, BackendError>>;
 }
 
-/// A command to be run in a container.
+/// A command to run in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecRequest {
     /// The container's identifier.
     pub container_id: String,
     /// The command and its arguments.
     pub cmd: Vec<String>,
-    /// Whether the command gets a terminal. Its error output then comes with the normal one.
+    /// Whether the command gets a terminal. Its error output is then part of the normal output.
     pub tty: bool,
     /// Whether the client sends input.
     pub stdin: bool,
-    /// Whether the client wants the output.
+    /// Whether the client reads the output.
     pub stdout: bool,
-    /// Whether the client wants the error output; never together with a terminal.
+    /// Whether the client reads the error output; never with a terminal.
     pub stderr: bool,
 }
 
@@ -74,9 +73,9 @@ pub struct AttachRequest {
     pub tty: bool,
     /// Whether the client sends input.
     pub stdin: bool,
-    /// Whether the client wants the output.
+    /// Whether the client reads the output.
     pub stdout: bool,
-    /// Whether the client wants the error output; never together with a terminal.
+    /// Whether the client reads the error output; never with a terminal.
     pub stderr: bool,
 }
 
@@ -85,32 +84,32 @@ pub struct AttachRequest {
 pub struct PortForwardRequest {
     /// The pod's identifier.
     pub pod_id: String,
-    /// The ports for protocols in which the client can't name them itself (WebSocket channels).
+    /// The ports, for protocols in which the client cannot name them itself (WebSocket channels).
     pub ports: Vec<u16>,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitOutcome {
-    /// With this exit code.
+    /// The command exited with this code.
     Exited(i32),
-    /// It was left or killed because the client had gone: there is nobody to be told.
+    /// The command was left running or killed because the client disconnected; no result is sent.
     Abandoned,
 }
 
-/// The client's side of an exec or attach.
+/// The client's side of an exec or attach session.
 ///
-/// Streams that the client did not ask for are `None`. Dropping an output tells the client its
-/// end; dropping the input lets what the client still sends fall away.
+/// Streams that the client did not request are `None`. Dropping an output ends the stream for the client; dropping the
+/// input discards further input.
 pub struct Session {
-    /// What the client sends.
+    /// The client's input.
     pub stdin: Option<Input>,
-    /// Where the output goes.
+    /// The output to the client.
     pub stdout: Option<Output>,
-    /// Where the error output goes.
+    /// The error output to the client.
     pub stderr: Option<Output>,
     /// The client's terminal size, if the session has a terminal.
     pub resizes: Option<Resizes>,
-    /// Cancelled when the client has gone or the server shuts down.
+    /// Cancelled when the client disconnects or the server shuts down.
     pub gone: CancellationToken,
 }

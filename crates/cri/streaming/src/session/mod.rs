@@ -1,4 +1,4 @@
-//! What a streaming server serves, and for whom: requests, sessions and the backend behind them.
+//! Requests and sessions of the streaming server, and the backend interface.
 
 mod backend;
 mod process;

@@ -1,4 +1,4 @@
-//! Connecting a session to the descriptors of a process.
+//! Copying between a session and the file descriptors of a process.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,36 +12,34 @@ use super::resize::{Resizes, TerminalSize};
 use crate::copying::Output;
 use crate::flow::Input;
 
-/// A vanished client is noticed within this time.
+/// How long the detection of a vanished client takes.
 const VANISHING: Duration = Duration::from_secs(1);
 
-/// This side's ends of a process's standard streams. For a stream that the client did not ask
-/// for, the process should get `/dev/null` and this holds `None`.
+/// This side's ends of a process's standard streams. For a stream that the client did not request, the process should
+/// get `/dev/null`, and the field is `None`.
 #[derive(Debug, Default)]
 pub struct Pipes {
-    /// The end that is written.
+    /// The end for writing.
     pub stdin: Option<OwnedFd>,
-    /// The end that is read.
+    /// The end for reading.
     pub stdout: Option<OwnedFd>,
-    /// The end that is read.
+    /// The end for reading.
     pub stderr: Option<OwnedFd>,
 }
 
-/// Why a session ended before its process did.
+/// The reason why a session ended before its process.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The client left, or the server shuts down.
+    /// The client disconnected, or the server is shutting down.
     #[error("the client disconnected before the process exited")]
     Gone,
 }
 
 impl Session {
-    /// Copies between the client and a process's pipes until `exit` completes and all that the
-    /// process wrote is on its way.
+    /// Copies between the client and a process's pipes until `exit` completes and all output of the process is sent.
     ///
-    /// The end of the client's input closes the pipe. Output that descendants of the process hold
-    /// open is not waited for. Descriptors are set to non-blocking, so they must not be shared
-    /// with the process.
+    /// The end of the client's input closes the pipe. Output that descendants keep open is not waited for. The
+    /// descriptors become non-blocking, so they must not be shared with the process.
     pub async fn serve_pipes<T>(
         self,
         pipes: Pipes,
@@ -74,8 +72,8 @@ impl Session {
         alongside(work, feed, &gone).await
     }
 
-    /// As [`Session::serve_pipes`], for a process with a terminal; `master` is its pty's master
-    /// side. The client's sizes are passed on, beginning with the first.
+    /// Copies between the client and a process with a terminal, like [`Session::serve_pipes`]; `master` is the pty
+    /// master. The client's terminal sizes are applied, including the first.
     pub async fn serve_terminal<T>(
         self,
         master: OwnedFd,
@@ -117,7 +115,7 @@ impl Session {
     }
 }
 
-/// Sets the size of the terminal whose master side is given.
+/// Sets the terminal size through the pty master.
 pub(crate) fn set_size(master: impl AsFd, size: TerminalSize) -> io::Result<()> {
     let size = Winsize {
         ws_row: size.height,
@@ -128,7 +126,7 @@ pub(crate) fn set_size(master: impl AsFd, size: TerminalSize) -> io::Result<()> 
     Ok(tcsetwinsize(master, size)?)
 }
 
-/// Runs `side` for as long as `work` takes, and no longer.
+/// Runs `side` concurrently until `work` completes.
 async fn alongside<T>(
     work: impl Future<Output = T>,
     side: impl Future<Output = ()>,
@@ -147,15 +145,15 @@ async fn alongside<T>(
 }
 
 async fn feed(stdin: Option<Input>, pipe: Option<OwnedFd>) {
-    // The pipe is closed at the end of this, which is what the process sees as its end of input.
+    // The pipe is closed at the end of this block, which is the process's end of input.
     if let (Some(mut stdin), Some(pipe)) = (stdin, pipe) {
         let result = stdin.pump_to(&pipe).await;
         let vanished =
             matches!(&result, Err(error) if error.kind() == io::ErrorKind::ConnectionReset);
         end_of_copy("input", result);
         if vanished {
-            // Not a clean end: what came may be half of a file. If the client has vanished, the
-            // session ends before the process could take it for the whole.
+            // Input ended uncleanly: what came may be half of a file. If the client has vanished, the session ends
+            // before the process could take the input for complete.
             tokio::time::sleep(VANISHING).await;
         }
     }

@@ -1,4 +1,4 @@
-//! The size of the client's terminal.
+//! Terminal size of the client.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::flow::Input;
 
-/// More than this for one size is not a size.
+/// Maximum length of a size message.
 const MAX_MESSAGE: usize = 1024;
 
-/// Columns and rows of a terminal.
+/// The size of a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TerminalSize {
-    /// Columns.
+    /// Number of columns.
     #[serde(rename = "Width", alias = "width")]
     pub width: u16,
-    /// Rows.
+    /// Number of rows.
     #[serde(rename = "Height", alias = "height")]
     pub height: u16,
 }
 
-/// The sizes a client reports. Only the newest one counts, so nothing queues up.
+/// The sizes that a client reports. Only the latest one is kept.
 pub struct Resizes {
     sizes: watch::Receiver<Option<TerminalSize>>,
     _reader: AbortOnDropHandle<()>,
@@ -39,7 +39,7 @@ impl Resizes {
         }
     }
 
-    /// The next size that was not yet seen here, or `None` when no more can come.
+    /// Waits for a new size; `None` when no more can come.
     pub async fn next(&mut self) -> Option<TerminalSize> {
         loop {
             self.sizes.changed().await.ok()?;
@@ -49,8 +49,8 @@ impl Resizes {
         }
     }
 
-    /// The first size, waiting for it no longer than `patience`: clients send it right after the
-    /// session is set up, and a process should have it from its first moment.
+    /// Waits at most `patience` for the first size. Clients send it right after setup, and a process should have it
+    /// from the start.
     pub async fn first(&mut self, patience: Duration) -> Option<TerminalSize> {
         tokio::time::timeout(patience, self.next())
             .await

@@ -1,4 +1,4 @@
-//! A SPDY connection: its streams, and the task that reads it.
+//! SPDY connections: their streams, and the task that reads them.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,10 +19,10 @@ use crate::flow::{
     Activity, Budget, End, Inbox, Limits, Outbox, Pulse, ReadBuffer, Role, Transport,
 };
 
-/// How long the last frames may take when this side closes.
+/// Timeout for writing the last frames when this side closes.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// A connection that is read in the background until it ends or this is dropped.
+/// A connection that is read in the background until it ends or is dropped.
 pub(crate) struct Connection {
     shared: Arc<Shared>,
     incoming: mpsc::Receiver<SpdyStream>,
@@ -30,7 +30,7 @@ pub(crate) struct Connection {
     _flusher: AbortOnDropHandle<()>,
 }
 
-/// What the streams of a connection have in common.
+/// State that the streams of a connection share.
 pub(super) struct Shared {
     role: Role,
     limits: Limits,
@@ -50,7 +50,7 @@ struct Streams {
     leaving: bool,
 }
 
-/// Why a stream could not be opened.
+/// The reason why a stream could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
     #[error("the connection to the peer is closed")]
@@ -105,23 +105,23 @@ impl Connection {
         }
     }
 
-    /// Cancelled when the connection is over.
+    /// Returns a token that is cancelled when the connection ends.
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.shared.closed
     }
 
-    /// The next stream the peer opens, or `None` when the connection is over.
+    /// Waits for the next stream that the peer opens; `None` when the connection has ended.
     pub(crate) async fn accept(&mut self) -> Option<SpdyStream> {
         self.incoming.recv().await
     }
 
-    /// What opens streams, apart from the connection's owner.
+    /// Returns a handle to open streams.
     pub(crate) fn opener(&self) -> Opener {
         Opener(self.shared.clone())
     }
 
-    /// Waits up to `linger` for the peer to close, then closes. Closing first could cost the peer
-    /// data that it has not read yet.
+    /// Waits up to `linger` for the peer to close, then closes. Closing first could lose data that the peer has not
+    /// read yet.
     pub(crate) async fn finish(mut self, linger: Duration) {
         self.incoming.close();
         let closed = self.shared.closed.clone();
@@ -134,7 +134,7 @@ impl Connection {
         self.close().await;
     }
 
-    /// Says goodbye and closes.
+    /// Sends a GOAWAY frame and closes.
     pub(crate) async fn close(self) {
         let last = self.shared.streams().last_remote;
         self.shared
@@ -151,7 +151,7 @@ impl Drop for Connection {
     }
 }
 
-/// Opens streams on a connection.
+/// Handle to open streams on a connection.
 #[derive(Clone)]
 pub(crate) struct Opener(Arc<Shared>);
 
@@ -163,7 +163,7 @@ impl Opener {
         let refused = shared.closed.child_token();
         let mut opened = None;
         shared.outbox.control(|out| {
-            // Numbers must appear on the wire in order: they are drawn under the outbox's lock.
+            // Stream ids must be sent in increasing order, so they are assigned under the outbox's lock.
             let mut streams = shared.streams();
             let id = streams.next_local;
             if id > i32::MAX as u32 {
@@ -224,7 +224,7 @@ impl Shared {
     }
 }
 
-/// Takes incoming frames apart and hands them to their streams.
+/// Parses incoming frames and delivers them to their streams.
 struct Demux {
     shared: Arc<Shared>,
     reader: ReadBuffer,
@@ -315,7 +315,7 @@ impl Demux {
         Ok(())
     }
 
-    /// Answers whether the connection has come to its end.
+    /// Handles a control frame; returns whether the connection has ended.
     fn control(&mut self, control: Control) -> Result<bool, FrameError> {
         let shared = &self.shared;
         match control {
@@ -335,8 +335,8 @@ impl Demux {
             Control::Reset { stream } => {
                 if let Some(state) = shared.find(stream) {
                     state.refused.cancel();
-                    // Servers built on Kubernetes' library end a session by resetting streams
-                    // whose data is complete; the status tells whether it is.
+                    // Servers built on Kubernetes' library end a session by resetting streams whose data is complete;
+                    // the status shows whether it is.
                     state.inbox.end(match shared.role {
                         Role::Client => End::Eof,
                         Role::Server => End::Lost,
@@ -352,7 +352,7 @@ impl Demux {
                     shared.windows.refill_stream(stream, &state.spent, delta)?;
                 }
             }
-            // Those with our own parity are answers; nothing here asks.
+            // Pings with our own parity are replies, and this side sends no pings.
             Control::Ping(id) if (id % 2 == 1) == (shared.role == Role::Server) => {
                 shared.outbox.control(|out| control::ping(out, id));
             }
@@ -411,8 +411,8 @@ impl Shared {
         }
     }
 
-    /// Data of a stream that is no more: the peer gets its windows back at once, else it could
-    /// wait for them before it sees that the stream has ended.
+    /// Discards data of a closed stream. The peer gets its window back at once; it could otherwise wait for it before
+    /// it sees that the stream has ended.
     fn discard(&self, stream: u32, size: usize) {
         let kept = self.windows.kept();
         let session = self.received.taken(size, kept);
@@ -439,7 +439,7 @@ mod tests {
         idle: Duration::from_mins(10),
     };
 
-    /// A peer that has closed: whatever is written to it fails.
+    /// A closed peer: all writes to it fail.
     struct Closed;
 
     impl AsyncWrite for Closed {
@@ -533,7 +533,7 @@ mod tests {
             send(&mut server, 1, b"", true).await;
         };
         tokio::join!(client, peer);
-        // The end of the client's direction, and a refill where it might have waited for one.
+        // The end of the client's direction, and a refill that it might have waited for.
         drop(opener);
         drop(connection);
         let mut said = Vec::new();
@@ -545,7 +545,7 @@ mod tests {
         );
     }
 
-    /// There may be thousands of sessions whose clients say nothing.
+    /// There may be thousands of sessions with silent clients.
     #[tokio::test]
     async fn a_connection_that_has_opened_its_streams_holds_little() {
         const CONNECTIONS: usize = 200;

@@ -1,4 +1,4 @@
-//! Control frames.
+//! SPDY control frames.
 
 use super::frame::{ControlHead, FLAG_FIN, FrameError};
 use super::headers::{Deflater, Headers, Inflater};
@@ -15,7 +15,7 @@ const WINDOW_UPDATE: u16 = 9;
 const SETTING_INITIAL_WINDOW: u32 = 7;
 const MAX_STREAM_ID: u32 = i32::MAX as u32;
 
-/// Why a stream was reset (draft 3, section 2.6.3).
+/// The reset code of a stream (draft 3, section 2.6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResetCode {
     RefusedStream = 3,
@@ -48,7 +48,7 @@ pub(crate) enum Control {
         stream: u32,
         delta: u32,
     },
-    /// Something that may be left out of account.
+    /// A frame that can be ignored.
     Ignored,
 }
 
@@ -74,7 +74,7 @@ impl Control {
         match head.kind {
             SYN_STREAM => {
                 let block = payload.get(10..).ok_or(malformed)?;
-                // The block is inflated whatever the rest says: the context must not miss it.
+                // The block is always inflated to keep the compression context in sync.
                 let headers = inflater.inflate(block)?;
                 Ok(Self::SynStream {
                     stream: stream()?,

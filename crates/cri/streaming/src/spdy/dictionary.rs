@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-/// Words that stand in the dictionary with their length in front.
+/// Words of the dictionary, each preceded by its length.
 const WORDS: &[&str] = &[
     "options",
     "head",
@@ -71,7 +71,7 @@ const WORDS: &[&str] = &[
     "origin",
 ];
 
-/// Text that follows the words without lengths.
+/// Text of the dictionary after the words, without lengths.
 const TEXT: &str = "100101201202205206300302303304305306307402405406407408409410411412413414415416\
 417502504505203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request\
 401 Unauthorized403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service \
@@ -80,7 +80,7 @@ Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,application/xml,app
 +xml,text/plain,text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-\
 8859-1,utf-,*,enq=0.";
 
-/// The dictionary's bytes.
+/// The bytes of the dictionary.
 pub(crate) static DICTIONARY: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let mut bytes = Vec::new();
     for word in WORDS {
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_dictionary_is_the_one_every_peer_has() {
-        // Length, and the Adler-32 sum that zlib puts on the wire to name the dictionary.
+        // The length, and the Adler-32 by which zlib identifies the dictionary on the wire.
         let (mut a, mut b) = (1_u32, 0_u32);
         for byte in DICTIONARY.iter() {
             a = (a + u32::from(*byte)) % 65521;

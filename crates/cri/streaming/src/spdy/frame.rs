@@ -1,46 +1,46 @@
-//! The eight bytes in front of every SPDY frame.
+//! SPDY frame headers of eight bytes.
 
-/// The length of a frame's head.
+/// The length of a frame header.
 pub(crate) const HEAD_LEN: usize = 8;
-/// The most a data frame can carry: its length has 24 bits.
+/// Maximum payload of a data frame: its length has 24 bits.
 pub(crate) const MAX_DATA: usize = (1 << 24) - 1;
-/// A control frame longer than this is refused; those of real peers have some hundred bytes.
+/// Maximum length of a control frame; those of real peers have a few hundred bytes.
 pub(crate) const MAX_CONTROL: usize = 16 * 1024;
 
 const CONTROL_BIT: u32 = 1 << 31;
 const VERSION: u32 = 3;
 pub(crate) const FLAG_FIN: u8 = 1;
 
-/// What is wrong with what a SPDY peer sent.
+/// A protocol error of a SPDY peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// Not version 3 of the protocol.
+    /// The version is not 3.
     #[error("the peer uses SPDY version {0}; only version 3 is supported")]
     Version(u16),
-    /// A control frame beyond the limit.
+    /// A control frame exceeds the limit.
     #[error("the peer sent a control frame of {0} bytes; the limit is {MAX_CONTROL}")]
     ControlTooLarge(usize),
-    /// A control frame that is shorter than its kind requires, or has impossible values.
+    /// A control frame is too short for its type, or has invalid values.
     #[error("the peer sent a malformed frame of type {0}")]
     Malformed(u16),
-    /// A header block that does not inflate or does not parse.
+    /// A header block cannot be inflated or parsed.
     #[error("the peer sent a malformed header block")]
     BadHeaders,
-    /// A header block beyond the limits.
+    /// A header block exceeds the limits.
     #[error("the peer sent a header block that exceeds the limits")]
     HeadersTooLarge,
-    /// A stream number the peer may not use.
+    /// The peer used an invalid stream id.
     #[error("the peer used stream ID {0} out of order")]
     StreamId(u32),
-    /// More data than the announced window.
+    /// The peer sent more data than the window allows.
     #[error("the peer sent more on stream {0} than its window allows")]
     WindowExceeded(u32),
-    /// A window grown beyond what the protocol can count.
+    /// A window update exceeds the protocol's maximum.
     #[error("the peer increased the window of stream {0} beyond 2^31")]
     WindowOverflow(u32),
 }
 
-/// A data frame is coming.
+/// The header of a data frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DataHead {
     pub(crate) stream: u32,
@@ -48,7 +48,7 @@ pub(crate) struct DataHead {
     pub(crate) length: usize,
 }
 
-/// A control frame is coming.
+/// The header of a control frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ControlHead {
     pub(crate) kind: u16,
@@ -56,7 +56,7 @@ pub(crate) struct ControlHead {
     pub(crate) length: usize,
 }
 
-/// A frame's head.
+/// A frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
     Data(DataHead),

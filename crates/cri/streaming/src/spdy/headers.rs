@@ -1,13 +1,13 @@
-//! Header blocks: names and values, in one zlib stream per direction.
+//! SPDY header blocks: names and values, in one zlib stream per direction.
 
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::dictionary::DICTIONARY;
 use super::frame::FrameError;
 
-/// A header block may unfold to no more than this.
+/// Maximum size of an inflated header block.
 const MAX_BLOCK: usize = 32 * 1024;
-/// A block may hold no more pairs than this.
+/// Maximum number of pairs in a block.
 const MAX_PAIRS: usize = 100;
 
 /// The headers of a stream. Names are lower case on the wire.
@@ -25,7 +25,7 @@ impl Headers {
         Self { pairs }
     }
 
-    /// The first value of the header `name`, whatever its case.
+    /// Returns the first value of the header `name`, ignoring case.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.pairs
             .iter()
@@ -74,25 +74,24 @@ fn take_text(block: &mut &[u8]) -> Result<String, FrameError> {
     String::from_utf8(text.to_vec()).map_err(|_| FrameError::BadHeaders)
 }
 
-/// Writes header blocks in the order in which they go out: as zlib has them, but stored, which takes none of the
-/// quarter of a megabyte that compressing takes for each connection. What is said here is a word or two.
+/// Encodes header blocks in the order in which they are sent, as stored zlib blocks. Compression would take a quarter
+/// of a megabyte per connection, and the headers sent here are a word or two.
 #[derive(Default)]
 pub(crate) struct Deflater {
     has_begun: bool,
 }
 
-/// Deflated with a window of 32 KiB, after a preset dictionary (RFC 1950, section 2.2).
+/// The zlib header: a window of 32 KiB and a preset dictionary (RFC 1950, section 2.2).
 const ZLIB_HEAD: [u8; 2] = [0x78, 0x20];
-/// The dictionary's Adler-32, by which that names it.
+/// The dictionary's Adler-32, which identifies it.
 const DICTIONARY_ID: [u8; 4] = 0xe3c6_a7c2_u32.to_be_bytes();
-/// The head of a stored block that is not the last one; its length, and that again inverted, come next (RFC 1951,
-/// section 3.2.4).
+/// The header of a stored block that is not the last one. The length and its inverse follow (RFC 1951, section 3.2.4).
 const STORED: u8 = 0;
-/// An empty one, which has those who read the block give out all that came before.
+/// An empty stored block, which makes decoders flush all previous output.
 const FLUSHED: [u8; 5] = [STORED, 0, 0, 0xff, 0xff];
 
 impl Deflater {
-    /// Appends the block to `out`.
+    /// Appends a header block to `out`.
     pub(crate) fn deflate(&mut self, headers: &Headers, out: &mut Vec<u8>) {
         if !std::mem::replace(&mut self.has_begun, true) {
             out.extend(ZLIB_HEAD);

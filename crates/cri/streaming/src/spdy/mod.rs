@@ -1,8 +1,8 @@
-//! SPDY/3.1 as Kubernetes' clients and servers speak it.
+//! SPDY/3.1 as Kubernetes' clients and servers use it.
 //!
-//! Those peers (all built on one Go library) multiplex streams but do no flow control: they never
-//! send a `WINDOW_UPDATE` and ignore those they get. So windows are announced to everybody, but
-//! they are refilled, and limit what is *sent*, only once the peer has shown that it keeps them.
+//! Those peers (all built on one Go library) multiplex streams but have no flow control: they never send
+//! `WINDOW_UPDATE` and ignore it. Windows are therefore announced to every peer. They are refilled, and limit what is
+//! *sent*, only after the peer has shown that it uses them.
 
 mod connection;
 mod control;

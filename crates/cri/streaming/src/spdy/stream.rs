@@ -1,4 +1,4 @@
-//! One stream of a SPDY connection.
+//! Streams of a SPDY connection.
 
 use std::io;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use super::headers::Headers;
 use super::window::{ReceiveWindow, Refill};
 use crate::flow::{Inbox, Input};
 
-/// Data goes out in frames of at most this size, so that streams take turns.
+/// Maximum size of a data frame, so that streams take turns.
 const MAX_FRAME: usize = 256 * 1024;
 
-/// Who has not gone on sending after this time waits for its windows.
+/// A peer that sends nothing for this long may be waiting for its window.
 const DOUBT: Duration = Duration::from_millis(50);
 
-/// A stream, with the two directions to be taken by whoever serves them.
+/// A stream, whose two directions the consumer takes.
 pub(crate) struct SpdyStream {
     pub(crate) headers: Headers,
     pub(crate) input: Input,
@@ -31,12 +31,12 @@ pub(crate) struct SpdyStream {
     shared: Arc<Shared>,
 }
 
-/// What the connection keeps of an open stream.
+/// The connection's state of an open stream.
 pub(super) struct StreamState {
     pub(super) id: u32,
     pub(super) inbox: Arc<Inbox>,
     pub(super) received: ReceiveWindow,
-    /// What was sent and not yet refilled by the peer.
+    /// Bytes sent and not yet refilled by the peer.
     pub(super) spent: AtomicI64,
     /// Cancelled when the peer resets the stream or the connection ends.
     pub(super) refused: CancellationToken,
@@ -84,7 +84,7 @@ impl StreamState {
         }
     }
 
-    /// Notes the peer's end; answers whether the stream can be forgotten.
+    /// Records the peer's end; returns whether the stream can be removed.
     pub(super) fn remote_ended(&self) -> bool {
         let mut life = self.life();
         life.remote_open = false;
@@ -97,7 +97,7 @@ impl StreamState {
         life.forgettable()
     }
 
-    /// Answers `None` if the output was closed before.
+    /// Records that the output is closed; `None` if it was closed before.
     fn output_closed(&self) -> Option<bool> {
         let mut life = self.life();
         std::mem::replace(&mut life.output_open, false).then(|| life.forgettable())
@@ -141,18 +141,18 @@ impl SpdyStream {
         self.state.id
     }
 
-    /// Tells the peer that the stream is served.
+    /// Accepts the stream with a SYN_REPLY.
     pub(crate) fn accept(&self) {
         self.shared.reply(self.state.id);
     }
 
-    /// Tells the peer that the stream is not wanted.
+    /// Refuses the stream.
     pub(crate) fn refuse(self) {
         self.shared.reset(&self.state, ResetCode::RefusedStream);
     }
 }
 
-/// Lives as long as a stream's [`Input`], inside its credit function.
+/// Detects the drop of a stream's [`Input`]; it lives in the input's credit function.
 struct InputGone {
     shared: Arc<Shared>,
     state: Arc<StreamState>,
@@ -234,7 +234,7 @@ impl Shared {
             .control(|out| control::syn_reply(out, stream, &mut self.deflater()));
     }
 
-    /// Ends both directions at once.
+    /// Resets both directions.
     pub(super) fn reset(&self, state: &StreamState, code: ResetCode) {
         let open = state.output_closed().is_some();
         if open && !state.refused.is_cancelled() {
@@ -246,7 +246,7 @@ impl Shared {
         self.forget(state.id);
     }
 
-    /// Lets the peer send as much again as was taken.
+    /// Allows the peer to send as many bytes as were consumed.
     pub(super) fn give_credit(self: &Arc<Self>, state: &Arc<StreamState>, taken: usize) {
         let kept = self.windows.kept();
         let stream = state.received.taken(taken, kept);

@@ -1,4 +1,4 @@
-//! Flow control: how much may be sent, and how much the peer was told it may send.
+//! SPDY flow control: windows for sending and receiving.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 
@@ -7,12 +7,12 @@ use tokio::sync::Notify;
 
 use super::frame::FrameError;
 
-/// The window of a stream, and of the connection, before anybody says otherwise.
+/// The initial window of a stream and of the connection, by default.
 const DEFAULT_WINDOW: i64 = 64 * 1024;
 const MAX_WINDOW: i64 = i32::MAX as i64;
 
-/// What a peer allows to be sent. Windows are kept as what was spent of them, so that a change of
-/// the initial size reaches all streams at once.
+/// The peer's windows for our data. They are stored as spent bytes, so that a change of the initial size applies to
+/// all streams at once.
 pub(crate) struct SendWindows {
     state: Mutex<SendState>,
     changed: Notify,
@@ -39,18 +39,18 @@ impl SendWindows {
         }
     }
 
-    /// Whether the peer has shown that it does flow control at all.
+    /// Whether the peer has shown that it uses flow control.
     pub(crate) fn kept(&self) -> bool {
         self.kept.load(Ordering::Acquire)
     }
 
-    /// The peer announced the window that its streams begin with.
+    /// Sets the initial window of streams that the peer announced.
     pub(crate) fn set_initial(&self, window: u32) {
         self.lock().initial = i64::from(window);
         self.note_change();
     }
 
-    /// The peer took `delta` bytes of a stream that had `spent` so many.
+    /// Refills the window of a stream by `delta` bytes; `spent` is the stream's counter.
     pub(crate) fn refill_stream(
         &self,
         stream: u32,
@@ -67,7 +67,7 @@ impl SendWindows {
         Ok(())
     }
 
-    /// The peer took `delta` bytes of the whole connection.
+    /// Refills the connection's window by `delta` bytes.
     pub(crate) fn refill_session(&self, delta: u32) -> Result<(), FrameError> {
         let mut state = self.lock();
         state.session_kept = true;
@@ -80,7 +80,7 @@ impl SendWindows {
         Ok(())
     }
 
-    /// Takes up to `want` bytes out of the windows, waiting for the first one.
+    /// Takes up to `want` bytes out of the windows; waits for at least one byte.
     pub(crate) async fn reserve(&self, spent: &AtomicI64, want: usize) -> usize {
         loop {
             let granted = self.try_reserve(spent, want);
@@ -124,7 +124,7 @@ impl SendWindows {
     }
 }
 
-/// One window that this side announced: what came in and what was given back.
+/// A window that this side announced: received and refilled bytes.
 pub(crate) struct ReceiveWindow {
     size: usize,
     outstanding: AtomicUsize,
@@ -133,8 +133,7 @@ pub(crate) struct ReceiveWindow {
     doubted: AtomicBool,
 }
 
-/// A peer that keeps windows may stop this much before the end of one, if it doesn't divide what
-/// it sends.
+/// A peer with flow control may stop up to this far before the end of a window, if it does not split its frames.
 const LARGEST_UNDIVIDED: usize = 64 * 1024;
 
 impl ReceiveWindow {
@@ -148,7 +147,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Counts what arrived; answers whether that was still within the window.
+    /// Counts received bytes; returns whether they were within the window.
     pub(crate) fn arrived(&self, bytes: usize) -> bool {
         let within = self.outstanding.fetch_add(bytes, Ordering::AcqRel) + bytes <= self.size;
         if !within {
@@ -157,12 +156,12 @@ impl ReceiveWindow {
         within
     }
 
-    /// Counts what was taken; answers what to give back now, if it is worth a frame. `kept` says
-    /// whether the peer has shown that it keeps windows.
+    /// Counts consumed bytes; returns the refill to send now, if it is worth a frame. `kept` says whether the peer has
+    /// shown that it uses flow control.
     ///
-    /// To one that doesn't nothing is said: it closes when it has sent all, and with an unread
-    /// frame of ours at its end its kernel would throw away what is still on its way to us. One of
-    /// which nothing is known gets the time to show what it is.
+    /// A peer without flow control gets no refills. It closes when it has sent everything, and with an unread frame of
+    /// ours its kernel would discard data that is still on its way to us. While nothing is known of a peer, it gets
+    /// time to show what it is.
     pub(crate) fn taken(&self, bytes: usize, kept: bool) -> Refill {
         let taken = self.taken.fetch_add(bytes, Ordering::AcqRel) + bytes;
         if taken < self.size / 2 {
@@ -180,7 +179,7 @@ impl ReceiveWindow {
         Refill::No
     }
 
-    /// The answer some time after [`Refill::Perhaps`]: who didn't go on sending waits.
+    /// Returns the refill some time after [`Refill::Perhaps`]: a peer that has not sent more is waiting for it.
     pub(crate) fn after_doubt(&self) -> Refill {
         if !self.doubted.swap(false, Ordering::AcqRel) || self.overrun.load(Ordering::Acquire) {
             return Refill::No;
@@ -198,18 +197,18 @@ impl ReceiveWindow {
     }
 }
 
-/// What to give back of a window.
+/// The refill of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refill {
-    /// Nothing yet.
+    /// No refill yet.
     No,
-    /// It is too early to tell.
+    /// It is too early to decide.
     Perhaps,
-    /// So much.
+    /// A refill of this many bytes.
     By(u32),
 }
 
-/// By how much the connection's window must grow at the start to reach `size`.
+/// Returns by how much the connection's window must grow at the start to reach `size`.
 pub(crate) fn session_growth(size: usize) -> u32 {
     (size as i64 - DEFAULT_WINDOW).max(1) as u32
 }
@@ -236,7 +235,7 @@ mod tests {
         assert!(full.await.is_err(), "sent beyond the window");
         windows.refill_stream(1, &spent, 4).expect("a small refill");
         assert_eq!(windows.reserve(&spent, 100).await, 4);
-        // A larger initial window counts for streams that are open already.
+        // A larger initial window applies to streams that are already open.
         windows.set_initial(15);
         assert_eq!(windows.reserve(&spent, 100).await, 5);
     }

@@ -1,4 +1,4 @@
-//! Leaving a session with a sequence of keys, without ending what runs in it.
+//! Detaching from a session by a key sequence, without ending its process.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,11 +9,11 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio_util::sync::CancellationToken;
 
-/// A sequence of keys. The default is that of other tools: ctrl-p, ctrl-q.
+/// A key sequence. The default is that of other tools: ctrl-p, ctrl-q.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DetachKeys(Vec<u8>);
 
-/// A description of keys that can't be understood.
+/// An invalid description of a key sequence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a key; use single characters or ctrl-LETTER, separated by commas")]
 pub struct BadDetachKeys(String);
@@ -46,20 +46,20 @@ fn control(key: u8) -> u8 {
     key & 0x1f
 }
 
-/// Input that is searched for the keys. Once they came, [`Detachable::detached`] is cancelled and
-/// nothing more is read: an end of input would be passed on to the process.
+/// Input that is scanned for the key sequence. After the sequence, [`Detachable::detached`] is cancelled and reads
+/// never complete: an end of input would be forwarded to the process.
 pub struct Detachable<R> {
     inner: R,
     keys: DetachKeys,
-    /// How many of the keys have come, held back until it is clear what they mean.
+    /// Number of keys matched so far, which are held back until the match is decided.
     matched: usize,
-    /// What is to be passed on.
+    /// Bytes to forward.
     passed: VecDeque<u8>,
     detached: CancellationToken,
 }
 
 impl<R> Detachable<R> {
-    /// Searches `inner` for `keys`.
+    /// Scans `inner` for `keys`.
     pub fn new(inner: R, keys: DetachKeys) -> Self {
         let detached = CancellationToken::new();
         Self {
@@ -71,18 +71,17 @@ impl<R> Detachable<R> {
         }
     }
 
-    /// Cancelled when the keys have come.
+    /// Returns a token that is cancelled after the key sequence.
     pub fn detached(&self) -> CancellationToken {
         self.detached.clone()
     }
 
-    /// Sorts what was typed; answers whether the keys are complete.
+    /// Processes typed bytes; returns whether the sequence is complete.
     fn sort(&mut self, typed: &[u8]) -> bool {
         let keys = &self.keys.0;
         for byte in typed {
             while self.matched > 0 && keys[self.matched] != *byte {
-                // The keys held back were meant for the process, up to where they could begin
-                // anew.
+                // The keys held back belong to the process, up to the point where a new match could start.
                 let held = self.matched;
                 self.matched = (0..held)
                     .rev()
@@ -125,7 +124,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Detachable<R> {
             let mut typed = ReadBuf::new(&mut typed);
             ready!(Pin::new(&mut this.inner).poll_read(cx, &mut typed))?;
             if typed.filled().is_empty() {
-                // The end of the input. What was held back is not the keys.
+                // At the end of the input, the keys held back are not a full sequence.
                 let held = std::mem::take(&mut this.matched);
                 if held == 0 {
                     return Poll::Ready(Ok(()));

@@ -1,7 +1,7 @@
-//! Standard input and output without a change of their modes.
+//! Asynchronous standard input and output that leave the descriptors' mode unchanged.
 //!
-//! These descriptors are shared with other processes (the shell, for one), so making them
-//! non-blocking would break those.
+//! These descriptors are shared with other processes, such as the shell, which would break if they became
+//! non-blocking.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -14,17 +14,17 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, Interest, ReadBuf};
 
-/// One of the standard descriptors, to be read.
+/// A standard descriptor for reading.
 pub struct Standard(Source);
 
 enum Source {
     /// A terminal, a pipe or a socket.
     Polled(AsyncFd<OwnedFd>),
-    /// A regular file, which never makes anyone wait for long.
+    /// A regular file, whose reads never block for long.
     File(OwnedFd),
 }
 
-/// Reads from a descriptor, of a terminal as a rule, leaving its mode as it is.
+/// Opens a descriptor, usually of a terminal, for reading and leaves its mode unchanged.
 pub fn input(fd: impl AsFd) -> io::Result<Standard> {
     let own = rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 0)?;
     // SAFETY: an `OwnedFd` has the same open descriptor from its making to its drop.
@@ -39,7 +39,7 @@ pub fn input(fd: impl AsFd) -> io::Result<Standard> {
     }
 }
 
-/// Writes to a descriptor, whose reader may be slow: a thread of its own waits for it.
+/// Opens a descriptor for writing; a separate thread waits if its reader is slow.
 pub fn output(fd: impl AsFd) -> io::Result<tokio::fs::File> {
     let own = rustix::io::fcntl_dupfd_cloexec(fd.as_fd(), 0)?;
     Ok(tokio::fs::File::from_std(std::fs::File::from(own)))
@@ -67,7 +67,7 @@ impl AsyncRead for Standard {
     }
 }
 
-/// Whether a read would return at once. Without this, one that comes too late would block.
+/// Whether a read would return at once. Without this check, a read after another reader's would block.
 fn has_input(fd: &OwnedFd) -> io::Result<bool> {
     let mut fds = [PollFd::new(fd, PollFlags::IN)];
     match poll(

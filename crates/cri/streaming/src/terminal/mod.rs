@@ -1,4 +1,4 @@
-//! The user's terminal, on the client's side of an interactive session.
+//! The user's terminal on the client's side of an interactive session.
 
 mod detach;
 mod input;

@@ -1,4 +1,4 @@
-//! Raw mode, and the way back out of it.
+//! Raw mode of the terminal, and its restoration.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,18 +6,18 @@ use std::os::fd::{AsFd, OwnedFd};
 use parking_lot::Mutex;
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// What [`restore`] has to do. One terminal can be raw at a time.
+/// The state for [`restore`]. Only one terminal can be raw at a time.
 static SAVED: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
 
-/// A terminal that passes every key on as it is. Dropping this puts it back as it was.
+/// A terminal in raw mode. Dropping this restores the terminal.
 ///
-/// Drop runs when a session ends, fails or panics. A program that leaves by
-/// [`std::process::exit`], from a signal handler or a panic hook, calls [`restore`] before.
+/// Drop runs when a session ends, fails or panics. A program that exits by [`std::process::exit`], from a signal
+/// handler or a panic hook must call [`restore`] first.
 #[derive(Debug)]
 pub struct RawMode(());
 
 impl RawMode {
-    /// Makes a terminal raw. `None` if it is no terminal, which then stays as it is.
+    /// Puts a terminal into raw mode. `None` if the descriptor is no terminal.
     pub fn enable(terminal: impl AsFd) -> io::Result<Option<Self>> {
         let terminal = terminal.as_fd();
         if !rustix::termios::isatty(terminal) {
@@ -34,7 +34,7 @@ impl RawMode {
                 "the terminal is already in raw mode",
             ));
         }
-        // Noted first: whatever happens from here on, there is a way back.
+        // Saved first, so that the terminal can be restored from here on.
         *saved = Some((keep, before));
         drop(saved);
         tcsetattr(terminal, OptionalActions::Now, &raw).inspect_err(|_| restore())?;
@@ -48,8 +48,7 @@ impl Drop for RawMode {
     }
 }
 
-/// Puts the terminal back as it was before [`RawMode::enable`], if that was called and not yet
-/// undone.
+/// Restores the terminal to its state before [`RawMode::enable`], if it is still raw.
 pub fn restore() {
     let saved = SAVED.lock().take();
     if let Some((terminal, before)) = saved

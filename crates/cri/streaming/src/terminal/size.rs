@@ -1,4 +1,4 @@
-//! The terminal's size, now and when it changes.
+//! The terminal's current size and its changes.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use crate::session::TerminalSize;
 
-/// The size of a terminal; `None` if it is none.
+/// Returns the size of a terminal; `None` if the descriptor is no terminal.
 pub fn size(terminal: impl AsFd) -> Option<TerminalSize> {
     let size = rustix::termios::tcgetwinsize(terminal).ok()?;
     Some(TerminalSize {
@@ -18,14 +18,14 @@ pub fn size(terminal: impl AsFd) -> Option<TerminalSize> {
     })
 }
 
-/// Follows a terminal's size for as long as it lives.
+/// Follows a terminal's size until it is dropped.
 pub struct SizeWatch {
     sizes: watch::Receiver<TerminalSize>,
     _follower: AbortOnDropHandle<()>,
 }
 
 impl SizeWatch {
-    /// Begins with the size as it is. `None` if this is no terminal.
+    /// Starts with the current size. `None` if the descriptor is no terminal.
     pub fn start(terminal: impl AsFd) -> io::Result<Option<Self>> {
         let Some(first) = size(&terminal) else {
             return Ok(None);
@@ -45,7 +45,7 @@ impl SizeWatch {
         }))
     }
 
-    /// For a session's streams.
+    /// Returns a receiver of sizes for a session's streams.
     pub fn sizes(&self) -> watch::Receiver<TerminalSize> {
         self.sizes.clone()
     }

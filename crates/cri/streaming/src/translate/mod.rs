@@ -1,9 +1,8 @@
-//! WebSocket for clients of servers that know only SPDY, or an older WebSocket.
+//! Translation of WebSocket clients for servers that support only SPDY, or an older WebSocket.
 //!
-//! Two kinds of WebSocket are younger than many a runtime: the one in which the end of a single
-//! stream can be told (version 5), and the one that carries the SPDY of port-forwarding. Whoever
-//! stands between the client and the runtime speaks them for it, and SPDY to the runtime, in which
-//! both can be said. All other requests are passed on as they are.
+//! Many runtimes lack two kinds of WebSocket: version 5, which can signal the end of a single stream, and the tunnel
+//! of port-forwarding's SPDY. A proxy between client and runtime speaks these with the client, and SPDY with the
+//! runtime, which can express both. All other requests are forwarded unchanged.
 
 mod port_forward;
 mod remote_command;
@@ -22,37 +21,37 @@ use crate::flow::{Limits, Transport};
 use crate::protocol::{TUNNELLED_PORT_FORWARD, Version, WEBSOCKET_UPGRADE};
 use crate::server::{agree_websocket, listed};
 
-/// The client must have taken the upgrade by then.
+/// Time limit for the client to complete the upgrade.
 const UPGRADE_LIMIT: Duration = Duration::from_secs(30);
 const STREAM_BYTES: usize = 512 * 1024;
 const CONNECTION_BYTES: usize = 4 * 1024 * 1024;
 const STREAMS: usize = 16;
 
-/// Which streams a session has; they must be those that the server's URL was made for.
+/// The streams of a session; they must be those that the server's URL was created for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionStreams {
-    /// The client sends input.
+    /// Whether the client sends input.
     pub stdin: bool,
-    /// It takes the output.
+    /// Whether the client reads the output.
     pub stdout: bool,
-    /// It takes the error output; never with a terminal.
+    /// Whether the client reads the error output; never with a terminal.
     pub stderr: bool,
-    /// There is a terminal, whose size it tells.
+    /// Whether there is a terminal, whose size the client sends.
     pub tty: bool,
 }
 
-/// What is behind the server's URL.
+/// The kind of session behind the server's URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Behind {
     /// An exec or attach.
     Session(SessionStreams),
-    /// Connections into a pod.
+    /// A port-forward to a pod.
     PortForward,
 }
 
-/// A client and a server that are to be joined.
+/// A client and a server that are about to be connected.
 pub struct Translation {
-    /// What the client is to be answered.
+    /// The response for the client.
     pub reply: Response<Full<Bytes>>,
     upgrade: OnUpgrade,
     joint: Joint,
@@ -66,7 +65,7 @@ enum Joint {
     None,
 }
 
-/// Whether a request is for one of the WebSockets that are spoken here for the server.
+/// Whether a request is for one of the WebSocket protocols that are translated here.
 pub fn is_translated(headers: &HeaderMap, behind: Behind) -> bool {
     let has = |name: &str, value: &str| {
         let all = listed(headers, name);
@@ -85,8 +84,8 @@ fn protocol(behind: Behind) -> &'static str {
 }
 
 impl Translation {
-    /// Connects to the server behind `url`, and agrees with the client. Once the client has the
-    /// reply, [`Translation::run`] joins the two.
+    /// Connects to the server behind `url` and negotiates with the client. After the client has received the reply,
+    /// [`Translation::run`] connects the two.
     pub async fn prepare<B>(
         request: &mut Request<B>,
         url: &str,
@@ -94,7 +93,7 @@ impl Translation {
         options: &ClientOptions,
         idle: Duration,
     ) -> Result<Self, ClientError> {
-        // Only this one of what the client offers: whatever else it likes better.
+        // Only this protocol of the client's offers, whatever it prefers.
         let mut headers = request.headers().clone();
         headers.insert(
             "Sec-WebSocket-Protocol",
@@ -127,7 +126,7 @@ impl Translation {
         })
     }
 
-    /// Takes the answer for the client, and what is to run once it is given.
+    /// Splits into the response for the client and the future to run after it is sent.
     pub fn split(
         self,
     ) -> (
@@ -144,7 +143,7 @@ impl Translation {
     }
 }
 
-/// Joins client and server until one of them ends, or nothing has moved for long enough.
+/// Relays between client and server until one of them ends or the idle timeout expires.
 async fn run(upgrade: OnUpgrade, joint: Joint, idle: Duration) {
     if matches!(joint, Joint::None) {
         return;

@@ -1,4 +1,4 @@
-//! Port forwarding of one protocol, passed on in another.
+//! Translation of port-forward sessions.
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
@@ -12,14 +12,14 @@ pub(super) async fn dial(url: &str, options: &ClientOptions) -> Result<Transport
     Ok(transport)
 }
 
-/// Takes the SPDY out of the client's WebSocket: what is in it goes on as it is.
+/// Unwraps the SPDY stream in the client's WebSocket and relays it unchanged.
 pub(super) async fn join(client: Transport, server: Transport, limits: Limits) {
     let (client, bridge) = tunnel(client, Role::Server, limits);
     tokio::join!(
         carry(client.reader, server.writer),
         carry(server.reader, client.writer),
     );
-    // The last of it is on its way to the client.
+    // Waits until the remaining data is sent to the client.
     let _ = bridge.await;
 }
 

@@ -1,4 +1,4 @@
-//! Exec and attach of one protocol, passed on in another.
+//! Translation of exec and attach sessions.
 
 use std::io;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::copying::Output;
 use crate::flow::{Input, Limits, Role, Transport};
 use crate::ws::{Channels, Encoding};
 
-/// The client gets this long to read the last of it and close.
+/// How long the client may take to read the remaining data and close.
 const LINGER: Duration = Duration::from_secs(10);
-/// A result longer than this is none.
+/// Maximum size of a result.
 const MAX_STATUS: u64 = 64 * 1024;
 
 const STDIN: u8 = 0;
@@ -44,7 +44,7 @@ impl Upstream {
         Ok(Self { streams, opened })
     }
 
-    /// Carries the session's streams until its result is told, or one side has gone.
+    /// Relays the session's streams until its result arrives or one side disconnects.
     pub(super) async fn join(self, client: Transport, limits: Limits) {
         let Self { streams, opened } = self;
         let channels = Channels::start(
@@ -79,7 +79,7 @@ impl Upstream {
                 send(stdin.map(|to| (channels.input(STDIN), to))),
                 send(resize.map(|to| (channels.input(RESIZE), to))),
             );
-            // The server decides when a session is over.
+            // The server decides when a session ends.
             std::future::pending::<()>().await;
         };
         let downward = async {
@@ -98,7 +98,7 @@ impl Upstream {
         };
         match told {
             Ok(()) => channels.finish(LINGER).await,
-            // Without a goodbye: what came until now must not look complete.
+            // Closes without a close frame: the data so far must not look complete.
             Err(error) => {
                 tracing::debug!(%error, "a translated session was interrupted");
                 drop(channels);
@@ -108,15 +108,15 @@ impl Upstream {
     }
 }
 
-/// Carries what a client sends, and its end. A client that vanished has sent no end: the stream
-/// stays open until the connection to the server goes, and the session with it.
+/// Relays the client's input and its end. If the client vanishes, the end is not signalled: the stream stays open
+/// until the server's connection closes, which ends the session.
 async fn send(pair: Option<(Input, Output)>) {
     let Some((mut from, mut to)) = pair else {
         return;
     };
     if let Err(error) = to.copy_from(&mut from).await {
         tracing::debug!(%error, "stopped copying the input of a translated session before its end");
-        // What still comes is wanted by nobody.
+        // Further input is discarded.
         drop(from);
         std::future::pending::<()>().await;
     }
@@ -132,7 +132,7 @@ async fn receive(pair: Option<(Input, Output)>) -> io::Result<()> {
 async fn read_status(from: Input) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     let read = read_start(from, MAX_STATUS, &mut text).await;
-    // A whole result counts, even where the connection ended without a word after it.
+    // A complete result is valid, even if the connection then ended abruptly.
     match read {
         Err(error) if serde_json::from_slice::<serde::de::IgnoredAny>(&text).is_err() => Err(error),
         _ if text.is_empty() => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -1,4 +1,4 @@
-//! A WebSocket connection whose messages belong to channels.
+//! WebSocket connections whose messages belong to channels.
 
 use std::io;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::flow::{
     Activity, Budget, End, Inbox, Input, Limits, Outbox, Pulse, ReadBuffer, Role, Transport,
 };
 
-/// How long the last frames may take when this side closes.
+/// Timeout for writing the last frames when this side closes.
 const CLOSING: Duration = Duration::from_secs(2);
-/// The status of a close that is nobody's fault (RFC 6455, section 7.4.1).
+/// The status of a normal closure (RFC 6455, section 7.4.1).
 const NORMAL: [u8; 2] = 1000_u16.to_be_bytes();
 const PROTOCOL_ERROR: [u8; 2] = 1002_u16.to_be_bytes();
 
-/// The channels of a connection that is read in the background until it ends or this is dropped.
+/// The channels of a connection that is read in the background until it ends or is dropped.
 pub(crate) struct Channels {
     role: Role,
     encoding: Encoding,
@@ -39,7 +39,7 @@ pub(crate) struct Channels {
 }
 
 impl Channels {
-    /// Starts with the channels 0 to `count`. `version_5` lets the end of one be told.
+    /// Starts with the channels 0 to `count`. `version_5` enables the end of a single channel.
     pub(crate) fn start(
         transport: Transport,
         role: Role,
@@ -89,17 +89,17 @@ impl Channels {
         }
     }
 
-    /// Cancelled when the connection is over.
+    /// Returns a token that is cancelled when the connection ends.
     pub(crate) fn closed(&self) -> &CancellationToken {
         &self.closed
     }
 
-    /// What arrives on a channel. To be taken once; a channel nobody takes must be discarded.
+    /// Returns the input of a channel. It can be taken once; an unused channel must be discarded.
     pub(crate) fn input(&self, channel: u8) -> Input {
         Input::new(self.inboxes[usize::from(channel)].clone(), None)
     }
 
-    /// What goes out on a channel.
+    /// Returns the output of a channel.
     pub(crate) fn output(&self, channel: u8) -> WsSink {
         let says_close = self.version_5 && self.role == Role::Client;
         WsSink::new(
@@ -111,17 +111,17 @@ impl Channels {
         )
     }
 
-    /// Sends a message without data: with it the peers of old announce that streaming begins.
+    /// Sends an empty message, by which older peers announce the start of streaming.
     pub(crate) async fn announce(&self, channel: u8) -> io::Result<()> {
         self.output(channel).message(&[]).await
     }
 
-    /// Lets all further data of a channel fall away.
+    /// Discards all further data of a channel.
     pub(crate) fn discard(&self, channel: u8) {
         self.inboxes[usize::from(channel)].discard();
     }
 
-    /// Says goodbye and waits up to `linger` for the peer's, then closes.
+    /// Sends a close frame, waits up to `linger` for the peer's, then closes.
     pub(crate) async fn finish(self, linger: Duration) {
         self.goodbye.say(NORMAL);
         if tokio::time::timeout(linger, self.closed.cancelled())
@@ -159,7 +159,7 @@ impl Goodbye {
     }
 }
 
-/// Takes incoming frames apart and hands their data to the channels.
+/// Parses incoming frames and delivers their data to the channels.
 struct Demux {
     reader: ReadBuffer,
     role: Role,
@@ -316,13 +316,13 @@ async fn deliver(inboxes: &[Arc<Inbox>], version_5: bool, channel: u8, data: &[u
             }
         }
     } else if let Some(inbox) = inboxes.get(usize::from(channel)) {
-        // What nobody takes falls away, as with the peers.
+        // Data of discarded channels is dropped, as peers do.
         inbox.deliver(data).await;
     }
 }
 
-/// A server's normal goodbye ends all channels in order. A client has no reason to leave first:
-/// it has vanished.
+/// Returns how the channels end after a close frame. A server's normal closure ends all channels in order; a client
+/// has no reason to leave first, so it counts as vanished.
 fn end_for(role: Role, payload: &[u8]) -> End {
     let normal = payload.is_empty() || payload.starts_with(&NORMAL);
     if role == Role::Client && normal {
@@ -341,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    /// A peer that has closed: whatever is written to it fails.
+    /// A closed peer: all writes to it fail.
     struct Closed;
 
     impl AsyncWrite for Closed {

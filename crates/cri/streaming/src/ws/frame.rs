@@ -1,4 +1,4 @@
-//! Frame heads and masks.
+//! WebSocket frame headers and masks.
 
 use crate::flow::Role;
 
@@ -9,36 +9,36 @@ pub(crate) const CLOSE: u8 = 8;
 pub(crate) const PING: u8 = 9;
 pub(crate) const PONG: u8 = 10;
 
-/// The most a control frame may carry.
+/// Maximum payload of a control frame.
 pub(crate) const MAX_CONTROL: usize = 125;
 const FIN: u8 = 0x80;
 const MASKED: u8 = 0x80;
-/// Lengths that stand for a length in the bytes that follow.
+/// Length values that announce an extended length.
 const TWO_BYTES: u8 = 0x7e;
 const EIGHT_BYTES: u8 = 0x7f;
 
-/// What is wrong with what a WebSocket peer sent.
+/// A protocol error of a WebSocket peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WsError {
-    /// Bits that only a negotiated extension may set.
+    /// Reserved bits are set without a negotiated extension.
     #[error("the peer set reserved bits in a frame")]
     Reserved,
-    /// An operation nobody has defined.
+    /// The opcode is undefined.
     #[error("the peer sent a frame with the unknown opcode {0}")]
     Opcode(u8),
-    /// A client must mask, a server must not.
+    /// A client's frame is unmasked, or a server's is masked.
     #[error("the peer did not mask its frames correctly")]
     Mask,
-    /// A control frame that is fragmented or too long.
+    /// A control frame is fragmented or too long.
     #[error("the peer sent a malformed control frame")]
     Control,
-    /// A continuation of nothing, or a new message within another.
+    /// A continuation without a message, or a new message within another.
     #[error("the peer sent message fragments in the wrong order")]
     Fragments,
-    /// A message that has to be held as a whole is beyond the limit.
+    /// A message that must be buffered as a whole exceeds the limit.
     #[error("the peer sent a message that exceeds the limit")]
     TooLarge,
-    /// Text that is not base64, in a protocol that is.
+    /// The text is not valid base64, which the protocol requires.
     #[error("the peer sent a message that is not valid base64")]
     Base64,
 }
@@ -49,7 +49,7 @@ pub(crate) struct Start {
     pub(crate) fin: bool,
     pub(crate) opcode: u8,
     pub(crate) masked: bool,
-    /// The length, or how many bytes of length follow.
+    /// The length, or the number of bytes of the extended length.
     pub(crate) length: Length,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum Length {
 }
 
 impl Start {
-    /// Reads the start of a frame that `sender` sent.
+    /// Parses the start of a frame from `sender`.
     pub(crate) fn parse(bytes: [u8; 2], sender: Role) -> Result<Self, WsError> {
         let [first, second] = bytes;
         if first & 0x70 != 0 {
@@ -94,7 +94,7 @@ impl Start {
     }
 }
 
-/// A frame's head as bytes: at most 14, and one more for a channel.
+/// The bytes of a frame header: at most 14, and one more for a channel.
 #[derive(Clone, Copy)]
 pub(crate) struct HeadBytes {
     bytes: [u8; 15],
@@ -102,7 +102,7 @@ pub(crate) struct HeadBytes {
 }
 
 impl HeadBytes {
-    /// The head of an unfragmented frame with `length` bytes of payload.
+    /// Builds the header of an unfragmented frame with `length` bytes of payload.
     pub(crate) fn new(opcode: u8, length: usize, mask: Option<[u8; 4]>) -> Self {
         let mut head = Self {
             bytes: [0; 15],
@@ -135,7 +135,7 @@ impl HeadBytes {
     }
 }
 
-/// Puts a mask on or takes it off; `offset` is the position of `bytes` within the payload.
+/// Applies or removes a mask; `offset` is the position of `bytes` within the payload.
 pub(crate) fn apply_mask(bytes: &mut [u8], mask: [u8; 4], offset: usize) {
     let mut mask = mask;
     mask.rotate_left(offset % 4);
@@ -149,13 +149,13 @@ pub(crate) fn apply_mask(bytes: &mut [u8], mask: [u8; 4], offset: usize) {
     }
 }
 
-/// A whole control frame.
+/// Encodes a whole control frame.
 pub(crate) fn control(out: &mut Vec<u8>, opcode: u8, payload: &[u8], role: Role) {
     debug_assert!(payload.len() <= MAX_CONTROL, "control frames are short");
     small(out, opcode, payload, role);
 }
 
-/// A whole frame with a small payload.
+/// Encodes a whole frame with a small payload.
 pub(crate) fn small(out: &mut Vec<u8>, opcode: u8, payload: &[u8], role: Role) {
     let mask = (role == Role::Client).then(rand::random);
     out.extend(HeadBytes::new(opcode, payload.len(), mask).as_slice());

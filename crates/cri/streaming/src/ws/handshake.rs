@@ -1,4 +1,4 @@
-//! The keys that the two sides exchange before the first frame.
+//! Keys of the WebSocket handshake.
 
 use aws_lc_rs::digest::{Context, SHA1_FOR_LEGACY_USE_ONLY};
 use base64::Engine as _;
@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 /// Fixed by RFC 6455, section 1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// The server's answer to a client's key, or `None` if that is not 16 bytes in base64.
+/// Returns the server's reply to a client's key; `None` if the key is not 16 bytes in base64.
 pub(crate) fn accept_key(key: &str) -> Option<String> {
     let decoded = STANDARD.decode(key).ok()?;
     if decoded.len() != 16 {
@@ -19,7 +19,7 @@ pub(crate) fn accept_key(key: &str) -> Option<String> {
     Some(STANDARD.encode(hash.finish()))
 }
 
-/// A new key for a client.
+/// Generates a key for a client.
 pub(crate) fn fresh_key() -> String {
     STANDARD.encode(rand::random::<[u8; 16]>())
 }

@@ -1,27 +1,27 @@
-//! How channels and their data are put into messages.
+//! Encoding of channels and their data in messages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::frame::WsError;
 
-/// A base64 message must be held as a whole; none may be longer than this.
+/// Maximum length of a base64 message, which must be buffered as a whole.
 const MAX_BASE64: usize = 1024 * 1024;
-/// The channel that carries the number of a channel that ends (protocol version 5).
+/// The channel whose messages contain the number of a channel that ends (protocol version 5).
 pub(crate) const CLOSE_CHANNEL: u8 = 255;
 
-/// The form of messages.
+/// The encoding of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// A byte with the channel's number, then data.
     Binary,
     /// The channel's number as a digit, then data in base64.
     Base64,
-    /// Data of channel 0 only.
+    /// Only the data of channel 0.
     Tunnel,
 }
 
-/// Takes the payload of messages apart, piece by piece.
+/// Decodes the payload of messages, piece by piece.
 pub(crate) struct Unpacker {
     encoding: Encoding,
     channel: Option<u8>,
@@ -37,13 +37,13 @@ impl Unpacker {
         }
     }
 
-    /// A message begins.
+    /// Starts a message.
     pub(crate) fn begin(&mut self) {
         self.channel = (self.encoding == Encoding::Tunnel).then_some(0);
         self.text.clear();
     }
 
-    /// Takes a further piece; answers the channel and the data that can be passed on already.
+    /// Decodes the next piece; returns the channel and the data that is available already.
     pub(crate) fn piece<'a>(&mut self, piece: &'a [u8]) -> Result<Option<(u8, &'a [u8])>, WsError> {
         if self.encoding == Encoding::Base64 {
             if self.text.len() + piece.len() > MAX_BASE64 {
@@ -62,7 +62,7 @@ impl Unpacker {
         })
     }
 
-    /// The message is over; answers what could only be passed on as a whole.
+    /// Ends the message; returns the data that is only available as a whole.
     pub(crate) fn finish(&mut self) -> Result<Option<(u8, Vec<u8>)>, WsError> {
         let [digit, text @ ..] = &self.text[..] else {
             return Ok(None);

@@ -1,7 +1,7 @@
 //! WebSocket (RFC 6455) with Kubernetes' channel protocols.
 //!
-//! The framing is written here, not taken from a library, because payloads go straight from their
-//! buffer to the socket and arrive piece by piece: a message of any size needs no memory.
+//! The framing does not use a library: payloads go straight from their buffer to the socket and arrive piece by piece,
+//! so that a message of any size needs no memory.
 
 mod channels;
 mod frame;

@@ -12,9 +12,9 @@ use super::frame::{self, BINARY, HeadBytes, TEXT, apply_mask};
 use super::message::{CLOSE_CHANNEL, Encoding};
 use crate::flow::{Outbox, Role};
 
-/// Data goes out in messages of at most this size, so that channels take turns.
+/// Maximum size of a message, so that channels take turns.
 const MAX_MESSAGE: usize = 256 * 1024;
-/// Base64 messages are kept short: peers hold them as a whole.
+/// Maximum data of a base64 message, which peers buffer as a whole.
 const MAX_BASE64_MESSAGE: usize = 24 * 1024;
 
 /// Sends the data of one channel.
@@ -23,7 +23,7 @@ pub(crate) struct WsSink {
     pub(super) role: Role,
     pub(super) encoding: Encoding,
     pub(super) channel: u8,
-    /// Whether the end of a channel can be told to this peer.
+    /// Whether the peer supports the end of a single channel.
     pub(super) says_close: bool,
     scratch: Vec<u8>,
 }
@@ -57,7 +57,7 @@ impl WsSink {
         Ok(())
     }
 
-    /// Sends one message, even an empty one.
+    /// Sends one message, which may be empty.
     pub(crate) async fn message(&mut self, data: &[u8]) -> io::Result<()> {
         if self.role == Role::Server && self.encoding != Encoding::Base64 {
             let tagged = self.encoding == Encoding::Binary;

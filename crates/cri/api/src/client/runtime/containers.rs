@@ -1,4 +1,4 @@
-//! Containers.
+//! Container calls of the runtime client.
 
 use std::time::Duration;
 
@@ -34,8 +34,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Stops a container, by force when `grace` (whole seconds) is over. The usual time to answer
-    /// comes on top.
+    /// Stops a container, by force after `grace` (whole seconds). The default deadline is added to `grace`.
     pub async fn stop_container(&self, id: &str, grace: Duration) -> Result<(), ClientError> {
         let message = v1::StopContainerRequest {
             container_id: id.to_owned(),
@@ -46,7 +45,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Removes a container, a running one by force.
+    /// Removes a container, by force if it runs.
     pub async fn remove_container(&self, id: &str) -> Result<(), ClientError> {
         let message = v1::RemoveContainerRequest {
             container_id: id.to_owned(),
@@ -56,7 +55,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// The containers that the filter lets through.
+    /// Lists the containers that match the filter.
     pub async fn list_containers(
         &self,
         filter: Option<v1::ContainerFilter>,
@@ -65,7 +64,7 @@ impl RuntimeClient {
             or list_containers(ListContainers, ListContainersRequest, containers), filter)
     }
 
-    /// One container in full; its `status` is there and complete.
+    /// Returns the full status of a container; its `status` is checked to be complete.
     pub async fn container_status(
         &self,
         id: &str,
@@ -81,7 +80,7 @@ impl RuntimeClient {
         self.note(id, answer)
     }
 
-    /// Changes the limits of a container.
+    /// Updates the limits of a container.
     pub async fn update_container_resources(
         &self,
         message: v1::UpdateContainerResourcesRequest,
@@ -91,7 +90,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Opens a container's log anew after a rotation.
+    /// Makes the runtime reopen a container's log after a rotation.
     pub async fn reopen_container_log(&self, id: &str) -> Result<(), ClientError> {
         let message = v1::ReopenContainerLogRequest {
             container_id: id.to_owned(),
@@ -100,8 +99,8 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Writes a running container to an archive. Without a timeout, or with one shorter than the
-    /// usual time, it is given the usual time.
+    /// Checkpoints a running container to an archive. The default deadline applies if the timeout is missing or
+    /// shorter.
     pub async fn checkpoint_container(
         &self,
         id: &str,

@@ -1,4 +1,4 @@
-//! The client of the runtime service: pods, containers, commands in them, usage, the node.
+//! The client of the runtime service: pods, containers, exec, resource usage, node.
 
 mod containers;
 mod node;

@@ -1,4 +1,4 @@
-//! The runtime itself: version, status, settings, events.
+//! Calls about the runtime itself: version, status, settings, events.
 
 use tonic::Streaming;
 
@@ -7,11 +7,11 @@ use crate::client::call::unary;
 use crate::client::{ClientError, validate};
 use crate::{Rpc, v1};
 
-/// The version of the runtime API that the kubelet and its runtimes tell each other.
+/// The version of the runtime API that kubelets and runtimes exchange.
 const KUBELET_API: &str = "0.1.0";
 
 impl RuntimeClient {
-    /// Who the runtime is; all fields of the answer are filled.
+    /// Returns the runtime's name and version; all fields are checked to be filled.
     pub async fn version(&self) -> Result<v1::VersionResponse, ClientError> {
         let message = v1::VersionRequest {
             version: KUBELET_API.to_owned(),
@@ -21,7 +21,7 @@ impl RuntimeClient {
         Ok(answer)
     }
 
-    /// Whether runtime and network are ready; both conditions are in the answer.
+    /// Returns whether runtime and network are ready; the response contains both conditions.
     pub async fn status(&self, verbose: bool) -> Result<v1::StatusResponse, ClientError> {
         let message = v1::StatusRequest { verbose };
         let answer = unary!(self.status as Status within self.caller.usual(), message)?;
@@ -29,13 +29,13 @@ impl RuntimeClient {
         Ok(answer)
     }
 
-    /// Settings that the runtime and the kubelet must share.
+    /// Returns settings that the runtime and the kubelet must share.
     pub async fn runtime_config(&self) -> Result<v1::RuntimeConfigResponse, ClientError> {
         let message = v1::RuntimeConfigRequest {};
         unary!(self.runtime_config as RuntimeConfig within self.caller.usual(), message)
     }
 
-    /// Tells the runtime what only the cluster knows.
+    /// Sends the runtime settings that only the cluster knows.
     pub async fn update_runtime_config(
         &self,
         config: v1::RuntimeConfig,
@@ -48,7 +48,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// What happens to containers from now on.
+    /// Subscribes to container events.
     pub async fn container_events(&self) -> Result<Events, ClientError> {
         let message = v1::GetEventsRequest {};
         let stream = unary!(self.get_container_events as GetContainerEvents within None, message)?;
@@ -56,14 +56,14 @@ impl RuntimeClient {
     }
 }
 
-/// Events, as they happen. Dropping it ends the subscription.
+/// A subscription to container events. Dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Events {
     stream: Streaming<v1::ContainerEventResponse>,
 }
 
 impl Events {
-    /// The next event; `None` when the runtime has closed the stream.
+    /// Waits for the next event; `None` if the runtime has closed the stream.
     pub async fn next(&mut self) -> Result<Option<v1::ContainerEventResponse>, ClientError> {
         self.stream
             .message()

@@ -1,4 +1,4 @@
-//! Pods.
+//! Pod sandbox calls of the runtime client.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use crate::client::{ClientError, validate};
 use crate::{Rpc, v1};
 
 impl RuntimeClient {
-    /// Creates and starts a pod; `handler` is empty for the default. Networks can be slow: it is
-    /// given twice the usual time. Returns the pod's id.
+    /// Creates and starts a pod sandbox and returns its id; an empty `handler` is the default one. The deadline is
+    /// twice the default, because network setup can be slow.
     pub async fn run_pod_sandbox(
         &self,
         config: v1::PodSandboxConfig,
@@ -24,7 +24,7 @@ impl RuntimeClient {
         validate::filled(Rpc::RunPodSandbox, "pod_sandbox_id", answer.pod_sandbox_id)
     }
 
-    /// Stops a pod and all in it.
+    /// Stops a pod and all its containers.
     pub async fn stop_pod_sandbox(&self, id: &str) -> Result<(), ClientError> {
         let message = v1::StopPodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
@@ -33,7 +33,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Removes a pod and all in it.
+    /// Removes a pod and all its containers.
     pub async fn remove_pod_sandbox(&self, id: &str) -> Result<(), ClientError> {
         let message = v1::RemovePodSandboxRequest {
             pod_sandbox_id: id.to_owned(),
@@ -43,7 +43,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// One pod in full; its `status` is there and complete.
+    /// Returns the full status of a pod; its `status` is checked to be complete.
     pub async fn pod_sandbox_status(
         &self,
         id: &str,
@@ -59,7 +59,7 @@ impl RuntimeClient {
         self.note(id, answer)
     }
 
-    /// The pods that the filter lets through.
+    /// Lists the pods that match the filter.
     pub async fn list_pod_sandbox(
         &self,
         filter: Option<v1::PodSandboxFilter>,
@@ -68,7 +68,7 @@ impl RuntimeClient {
             or list_pod_sandbox(ListPodSandbox, ListPodSandboxRequest, items), filter)
     }
 
-    /// Announces new resource sums of a pod.
+    /// Announces the new resource totals of a pod.
     pub async fn update_pod_sandbox_resources(
         &self,
         message: v1::UpdatePodSandboxResourcesRequest,
@@ -78,7 +78,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Writes the running containers of a pod to a directory.
+    /// Checkpoints the running containers of a pod to a directory.
     pub async fn checkpoint_pod(
         &self,
         message: v1::CheckpointPodRequest,
@@ -88,7 +88,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Makes a pod from a checkpoint.
+    /// Creates a pod from a checkpoint.
     pub async fn restore_pod(
         &self,
         message: v1::RestorePodRequest,

@@ -1,4 +1,4 @@
-//! The client itself.
+//! The client of the runtime service.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -30,14 +30,14 @@ impl RuntimeClient {
         }
     }
 
-    /// Connects, and makes sure that a runtime answers.
+    /// Connects and checks that a runtime answers.
     pub async fn connect(endpoint: Endpoint, options: ClientOptions) -> Result<Self, ClientError> {
         let client = Connection::new(endpoint, options).runtime();
         client.version().await?;
         Ok(client)
     }
 
-    /// Logs an error about an object unless the same was logged a moment ago.
+    /// Logs an error about an object, unless it was logged recently.
     pub(super) fn note<T>(
         &self,
         object: &str,

@@ -1,4 +1,4 @@
-//! Usage and metrics.
+//! Statistics and metrics calls of the runtime client.
 
 use super::RuntimeClient;
 use crate::client::ClientError;
@@ -6,7 +6,7 @@ use crate::client::call::{list, unary};
 use crate::v1;
 
 impl RuntimeClient {
-    /// Usage of one container.
+    /// Returns the statistics of a container.
     pub async fn container_stats(
         &self,
         id: &str,
@@ -19,7 +19,7 @@ impl RuntimeClient {
             .map(|answer| answer.stats)
     }
 
-    /// Usage of the containers that the filter lets through.
+    /// Lists the statistics of the containers that match the filter.
     pub async fn list_container_stats(
         &self,
         filter: Option<v1::ContainerStatsFilter>,
@@ -29,7 +29,7 @@ impl RuntimeClient {
             or list_container_stats(ListContainerStats, ListContainerStatsRequest, stats), filter)
     }
 
-    /// Usage of one pod.
+    /// Returns the statistics of a pod.
     pub async fn pod_sandbox_stats(
         &self,
         id: &str,
@@ -42,7 +42,7 @@ impl RuntimeClient {
             .map(|answer| answer.stats)
     }
 
-    /// Usage of the pods that the filter lets through.
+    /// Lists the statistics of the pods that match the filter.
     pub async fn list_pod_sandbox_stats(
         &self,
         filter: Option<v1::PodSandboxStatsFilter>,
@@ -52,7 +52,7 @@ impl RuntimeClient {
             or list_pod_sandbox_stats(ListPodSandboxStats, ListPodSandboxStatsRequest, stats), filter)
     }
 
-    /// The metrics that [`Self::list_pod_sandbox_metrics`] can report.
+    /// Lists the metrics that [`Self::list_pod_sandbox_metrics`] can report.
     pub async fn list_metric_descriptors(&self) -> Result<Vec<v1::MetricDescriptor>, ClientError> {
         let message = v1::ListMetricDescriptorsRequest {};
         let usual = self.caller.usual();
@@ -60,7 +60,7 @@ impl RuntimeClient {
             .map(|answer| answer.descriptors)
     }
 
-    /// The metrics of all pods.
+    /// Lists the metrics of all pods.
     pub async fn list_pod_sandbox_metrics(
         &self,
     ) -> Result<Vec<v1::PodSandboxMetrics>, ClientError> {

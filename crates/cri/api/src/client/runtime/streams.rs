@@ -1,4 +1,4 @@
-//! Commands in containers, and URLs for live streams.
+//! Exec calls, and URLs for streaming sessions.
 
 use std::time::Duration;
 
@@ -10,9 +10,8 @@ use crate::client::{ClientError, validate};
 use crate::{Rpc, v1};
 
 impl RuntimeClient {
-    /// Runs a command and returns its output and exit code, whatever that is. A command that
-    /// doesn't end in time fails with [`ClientError::CommandTimedOut`]; zero is for no limit, and
-    /// then this call has none either.
+    /// Runs a command and returns its output and exit code, also if it is not zero. A command that exceeds the timeout
+    /// fails with [`ClientError::CommandTimedOut`]. A timeout of zero means no limit, also for the call.
     pub async fn exec_sync(
         &self,
         id: &str,
@@ -39,7 +38,7 @@ impl RuntimeClient {
         }
     }
 
-    /// A URL on which the command can be run.
+    /// Returns a URL to run the command.
     pub async fn exec(&self, message: v1::ExecRequest) -> Result<String, ClientError> {
         check_streams(
             Rpc::Exec,
@@ -50,7 +49,7 @@ impl RuntimeClient {
         validate::filled(Rpc::Exec, "url", answer.url)
     }
 
-    /// A URL on which the container's own streams can be had.
+    /// Returns a URL to attach to the container's streams.
     pub async fn attach(&self, message: v1::AttachRequest) -> Result<String, ClientError> {
         check_streams(
             Rpc::Attach,
@@ -61,7 +60,7 @@ impl RuntimeClient {
         validate::filled(Rpc::Attach, "url", answer.url)
     }
 
-    /// A URL on which connections into the pod can be made.
+    /// Returns a URL to forward ports of the pod.
     pub async fn port_forward(&self, pod: &str, ports: Vec<i32>) -> Result<String, ClientError> {
         let message = v1::PortForwardRequest {
             pod_sandbox_id: pod.to_owned(),
@@ -72,7 +71,7 @@ impl RuntimeClient {
     }
 }
 
-/// What the interface rules out, said here so that every runtime gets the same error.
+/// Checks the stream flags against the interface here, so that every runtime gives the same error.
 fn check_streams(
     rpc: Rpc,
     tty: bool,
