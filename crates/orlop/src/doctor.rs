@@ -1,4 +1,4 @@
-//! What `orlop doctor` finds on the machine itself, without a daemon.
+//! Checks of `orlop doctor` on this machine that need no daemon.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! orlop: a Kubernetes node's container runtime, the daemon and its clients.
+//! orlop: a container runtime for Kubernetes nodes, both the daemon and its clients.
 #![cfg_attr(
     test,
     allow(

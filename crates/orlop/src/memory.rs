@@ -1,4 +1,4 @@
-//! Keeps the daemon's memory small.
+//! Measures that keep the daemon's memory usage low.
 #![allow(unsafe_code)]
 
 use std::sync::{Arc, Weak};
@@ -9,16 +9,16 @@ use rustix::process::DumpableBehavior;
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-/// The C library gives each thread an arena of its own and returns freed memory
-/// late; with a handful of threads that costs more than the lock saves.
+/// Limits the arenas of the allocator. The C library gives each thread an arena and returns freed memory late; with few
+/// threads that costs more than the lock saves.
 pub(crate) fn tune_allocator() {
     #[cfg(target_env = "gnu")]
     {
         const ARENAS: libc::c_int = 2;
         const TRIM_ABOVE: libc::c_int = 256 << 10;
         const MAP_ABOVE: libc::c_int = 256 << 10;
-        // SAFETY: mallopt only sets parameters of the allocator; an unknown one
-        // is refused by its return value, which changes nothing here.
+        // SAFETY: mallopt only sets parameters of the allocator; it refuses an unknown one by its return value, which
+        // changes nothing here.
         unsafe {
             libc::mallopt(libc::M_ARENA_MAX, ARENAS);
             libc::mallopt(libc::M_TRIM_THRESHOLD, TRIM_ABOVE);
@@ -27,8 +27,8 @@ pub(crate) fn tune_allocator() {
     }
 }
 
-/// Keeps the process out of core dumps: it holds passwords of registries, decryption keys and the environment of pods.
-/// Programs that it starts are not affected.
+/// Excludes the process from core dumps: it holds registry passwords, decryption keys and the environment of pods.
+/// Child processes are not affected.
 pub(crate) fn disable_core_dumps() {
     let set = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
     if let Err(error) = set {
@@ -39,15 +39,14 @@ pub(crate) fn disable_core_dumps() {
     }
 }
 
-/// Gives back what only the start needed: freed memory, and the program's own pages,
-/// which the kernel maps sixteen at a time around each one that is touched. Those that
-/// are needed again come from the page cache.
+/// Releases memory that only the start needed: freed memory, and pages of the program. The kernel maps sixteen pages at
+/// a time around each page that is touched. Pages that are needed again come from the page cache.
 pub(crate) fn forget_the_start() {
     for (start, length) in
         untouchable(&orlop_fs::read_kernel_text("/proc/self/maps").unwrap_or_default())
     {
-        // SAFETY: the range is a mapping of a file that nobody in this process can have
-        // written to, so what is dropped here is read again as it was.
+        // SAFETY: the range maps a file and is never written by this process, so dropped pages are read again
+        // unchanged.
         unsafe {
             libc::madvise(start as *mut libc::c_void, length, libc::MADV_DONTNEED);
         }
@@ -55,7 +54,7 @@ pub(crate) fn forget_the_start() {
     give_back();
 }
 
-/// Gives freed memory back, also what lies between pieces that are in use.
+/// Returns freed memory to the kernel, including memory between pieces in use.
 fn give_back() {
     #[cfg(target_env = "gnu")]
     // SAFETY: malloc_trim has no preconditions.
@@ -64,12 +63,12 @@ fn give_back() {
     }
 }
 
-/// What the allocator holds, in bytes: in use, free within what it has of the kernel, mapped for large pieces.
-/// Nothing where it does not tell.
+/// Returns the bytes that the allocator holds: in use, free, and mapped for large pieces. Null if it does not report
+/// them.
 pub(crate) fn allocated() -> serde_json::Value {
     #[cfg(target_env = "gnu")]
     {
-        // SAFETY: mallinfo2 has no preconditions, and answers by value.
+        // SAFETY: mallinfo2 has no preconditions, and returns its result by value.
         let told = unsafe { libc::mallinfo2() };
         serde_json::json!({
             "in_use_bytes": told.uordblks,
@@ -81,10 +80,10 @@ pub(crate) fn allocated() -> serde_json::Value {
     serde_json::Value::Null
 }
 
-/// Gives memory back once a burst of work is over. A daemon that does nothing is not woken for it.
+/// Returns memory to the kernel after a burst of work. It does not wake an idle daemon.
 #[derive(Debug)]
 pub(crate) struct Settling {
-    /// Work is over when there was none for so long.
+    /// Idle time after which a burst of work is over.
     after: Duration,
     give_back: fn(),
     state: Mutex<State>,
@@ -109,7 +108,7 @@ impl Settling {
         })
     }
 
-    /// Some work was done just now.
+    /// Records that work was done now.
     pub(crate) fn worked(self: &Arc<Self>) {
         let Ok(runtime) = Handle::try_current() else {
             return;
@@ -122,7 +121,7 @@ impl Settling {
         }
     }
 
-    /// When work is over; none if it is, and then it is somebody else's turn to wait.
+    /// Returns when the work is over. If it is over, `None`; the next work then starts a new task.
     fn due(&self) -> Option<Instant> {
         let mut state = self.state();
         let due = state.latest.map(|latest| latest + self.after);
@@ -130,7 +129,7 @@ impl Settling {
         if due.is_none()
             && let Some(own) = state.waiting.take()
         {
-            // Its task is the one that asks.
+            // The task in this handle is the caller.
             drop(own.detach());
         }
         due
@@ -147,7 +146,7 @@ async fn wait(settling: Weak<Settling>) {
             return;
         };
         let Some(due) = strong.due() else {
-            // It is a matter of milliseconds, which calls need not wait for.
+            // It takes milliseconds, and calls need not wait for it.
             let _ = orlop_pool::blocking(strong.give_back).await;
             return;
         };
@@ -156,8 +155,8 @@ async fn wait(settling: Weak<Settling>) {
     }
 }
 
-/// The mappings (address, length) of code, and of the constants at the begin of a program.
-/// Others that are read-only now were written to when the program was linked at its start.
+/// Returns the mappings (address, length) of code, and of the constants at the start of a program. Other read-only
+/// mappings were written to when the program was linked at its start.
 fn untouchable(maps: &str) -> impl Iterator<Item = (usize, usize)> {
     maps.lines().filter_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -207,7 +206,7 @@ mod tests {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         assert!(untouchable(&maps).count() >= 2);
     }
-    /// Memory that is no file's, in kB.
+    /// Returns anonymous memory in kB.
     fn anonymous() -> u64 {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find(|line| line.starts_with("RssAnon:"));
@@ -220,7 +219,7 @@ mod tests {
         tune_allocator();
         let pieces: Vec<Vec<u8>> = (0..400_000).map(|_| vec![1; 160]).collect();
         let most = anonymous();
-        // What is kept of the latest lies at the end of the heap and holds all of it.
+        // The pieces kept are the latest; they lie at the end of the heap and keep all of it.
         let kept: Vec<Vec<u8>> = pieces.into_iter().rev().take(1000).collect();
         give_back();
         let left = anonymous();

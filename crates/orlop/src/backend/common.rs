@@ -1,4 +1,4 @@
-//! What both backends are told of one configuration.
+//! Settings that the native and the docker backend share.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use orlop_streaming::TlsTerms;
 use crate::config::values::{AbsolutePath, CredentialsAt};
 use crate::config::{Config, Images};
 
-/// The files with the node's own credentials, in the order in which they are asked.
+/// Returns the node's own credential files, in lookup order.
 pub(super) fn credential_files(named: &[CredentialsAt]) -> Vec<PathBuf> {
     named.iter().flat_map(CredentialsAt::files).collect()
 }
 
-/// Where it stands which images may be used.
+/// Returns the locations of the signature policy files.
 pub(super) fn policy_files(section: &Images) -> engine::PolicyFiles {
     engine::PolicyFiles {
         node: section.signature_policy.as_ref().map(own_path),
@@ -23,7 +23,7 @@ pub(super) fn policy_files(section: &Images) -> engine::PolicyFiles {
     }
 }
 
-/// How registries are asked.
+/// Sets how the engine connects to registries.
 pub(super) fn reach_registries(images: &mut engine::Images, section: &Images) {
     images.registry_dirs = section.hosts_dirs.iter().map(own_path).collect();
     images.credential_files = credential_files(&section.credentials);

@@ -1,4 +1,4 @@
-//! From the configuration file to what the docker backend must be told.
+//! Conversion of the configuration file to the settings of the docker backend.
 
 use orlop_dockershim::config as docker;
 
@@ -6,18 +6,18 @@ use super::{common, native};
 use crate::config::Config;
 use crate::config::values::{Limit, resource};
 
-/// Where cri-dockerd keeps the results of CNI plugins, which a node that moves from it needs.
+/// cri-dockerd's cache of CNI results, which a node needs that moves from cri-dockerd.
 const CRI_DOCKERD_CACHE: &str = "/var/lib/cni/cache";
-/// Where the engine has the certificates of registries.
+/// Directory of registry certificates of the Docker Engine.
 const ENGINE_CERTIFICATES: &str = "/etc/docker/certs.d";
 
-/// The default of everybody else.
+/// CNI cache directory that other runtimes use by default.
 const DEFAULT_CACHE: &str = "/var/lib/cni";
 
-/// Translates the configuration.
+/// Converts the configuration.
 pub(super) fn docker_config(config: &Config) -> docker::Config {
     let section = &config.docker;
-    // Records of its own: a pod of one backend is none of the other's.
+    // The records are separate from those of the native backend: neither backend knows the other's pods.
     let mut network = native::network(config, &config.daemon.root.join("docker"));
     if network.cache_dir.as_os_str() == DEFAULT_CACHE {
         network.cache_dir = CRI_DOCKERD_CACHE.into();
@@ -43,7 +43,7 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
     }
 }
 
-/// Which images may be used, where a policy says so, and how registries are asked about that.
+/// Returns the image policies and registry settings, if a signature policy is configured.
 pub(crate) fn policies(config: &Config) -> Option<docker::Images> {
     let section = &config.images;
     let mut images = docker::Images::new(config.daemon.root.join("docker/signatures"));
@@ -52,7 +52,7 @@ pub(crate) fn policies(config: &Config) -> Option<docker::Images> {
         return None;
     }
     common::reach_registries(&mut images, section);
-    // What makes the engine trust a registry makes us trust it, too.
+    // A registry that the engine trusts is trusted here as well.
     images.registry_dirs.push(ENGINE_CERTIFICATES.into());
     Some(images)
 }

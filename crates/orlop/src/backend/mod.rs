@@ -1,4 +1,4 @@
-//! Who answers the CRI calls.
+//! The backends that answer CRI calls.
 
 mod common;
 mod docker;

@@ -1,4 +1,4 @@
-//! From the configuration file to what the engine must be told.
+//! Conversion of the configuration file to the settings of the engine.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use super::common::{self, own_path};
 use crate::config::values::{Laziness, Limit, RuntimeKind, Sandboxer, StreamsBy};
 use crate::config::{Config, RUNTIMES};
 
-/// Translates the configuration.
+/// Converts the configuration.
 pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
     let root = config.daemon.root.to_path_buf();
     Ok(engine::Config {
@@ -36,7 +36,7 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
     })
 }
 
-/// The keeper's program stands beside the daemon's unless it is said where it is.
+/// Returns the path of the keeper program: the configured one, else the one in the daemon's directory.
 fn keeper(config: &Config) -> anyhow::Result<PathBuf> {
     if let Some(path) = &config.keeper.path {
         return Ok(path.to_path_buf());
@@ -53,7 +53,7 @@ fn keeper(config: &Config) -> anyhow::Result<PathBuf> {
     Ok(keeper)
 }
 
-/// A program that stands beside the daemon's; it is missed when it is needed.
+/// Path of a program in the daemon's directory. Its existence is checked when it is needed.
 fn beside_us(name: &str) -> PathBuf {
     let own = std::env::current_exe();
     own.map_or_else(|_| PathBuf::from(name), |own| own.with_file_name(name))
@@ -108,7 +108,7 @@ fn runtimes(config: &Config) -> anyhow::Result<BTreeMap<String, engine::RuntimeH
         .collect()
 }
 
-/// Annotations that containers have by this table, unless no pod could have them.
+/// Returns the default annotations of a table, or an error if no pod can have them.
 fn defaults(
     table: &str,
     annotations: &BTreeMap<String, String>,
@@ -119,7 +119,7 @@ fn defaults(
     }
 }
 
-/// What is given to containers of a runtime, and what pods may ask for.
+/// Returns what containers of a runtime get and which annotations pods may set.
 fn handler_rules(
     name: &str,
     runtime: &crate::config::Runtime,
@@ -135,7 +135,7 @@ fn handler_rules(
     })
 }
 
-/// How streams are had matters to `orlop-shim` alone.
+/// Returns the arguments of a runtime. Only `orlop-shim` uses the `io` setting.
 fn arguments(runtime: &crate::config::Runtime) -> Vec<String> {
     let mut args = runtime.args.clone();
     if runtime.io == StreamsBy::Streaming {

@@ -1,4 +1,4 @@
-//! Starts the backend that the configuration names.
+//! Start of the backend that the configuration names.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::config::values::Backend;
 use crate::metrics;
 
-/// A backend that runs.
+/// A running backend.
 pub(crate) struct Running {
     /// Its gRPC services.
     pub(crate) services: Routes,
@@ -32,7 +32,7 @@ enum Kind {
 }
 
 impl Running {
-    /// Who can be asked what there is.
+    /// Returns the backend for metrics and debug output.
     pub(crate) fn seen(&self) -> metrics::Backend {
         match &self.kind {
             Kind::Native(engine) => metrics::Backend::Native(engine.clone()),
@@ -40,7 +40,7 @@ impl Running {
         }
     }
 
-    /// Where the time of pods' starts went.
+    /// Returns the traces of pod starts.
     pub(crate) fn traces(&self) -> &Traces {
         match &self.kind {
             Kind::Native(engine) => engine.traces(),
@@ -48,7 +48,7 @@ impl Running {
         }
     }
 
-    /// By which it is told of another configuration.
+    /// Returns a handle that applies a new configuration.
     pub(crate) fn reconfigurable(&self) -> Reconfigurable {
         Reconfigurable(match &self.kind {
             Kind::Native(engine) => Kind::Native(engine.clone()),
@@ -56,7 +56,7 @@ impl Running {
         })
     }
 
-    /// Lets go of what the daemon holds; pods go on.
+    /// Releases the daemon's resources. Pods continue to run.
     pub(crate) async fn stop(self) {
         match self.kind {
             Kind::Native(engine) => engine.stop().await,
@@ -65,12 +65,12 @@ impl Running {
     }
 }
 
-/// What of a backend can be changed while it runs.
+/// Handle that applies a new configuration to a running backend.
 #[derive(Clone)]
 pub(crate) struct Reconfigurable(Kind);
 
 impl Reconfigurable {
-    /// Has it go by another configuration, or leaves it as it is and says why.
+    /// Applies a new configuration. On an error the backend keeps the old one.
     pub(crate) async fn reconfigure(&self, config: &Arc<Config>) -> anyhow::Result<()> {
         let engine = match &self.0 {
             Kind::Native(engine) => engine,
@@ -86,11 +86,11 @@ impl Reconfigurable {
     }
 }
 
-/// What is counted of the backend.
+/// Metrics of the backend.
 pub(crate) struct Metrics(orlop_engine::Metrics);
 
 impl Metrics {
-    /// Offers what the configured backend counts to be exported.
+    /// Registers the metrics of the configured backend.
     pub(crate) fn register(config: &Config, registry: &mut Registry) -> Self {
         let metrics = orlop_engine::Metrics::default();
         metrics.timeline.register(registry);
@@ -138,7 +138,7 @@ pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<R
     }
 }
 
-/// The two CRI services of one implementation.
+/// Combines the two CRI services of one implementation.
 fn routes<S>(service: S, limits: MessageLimits) -> Routes
 where
     S: RuntimeService + ImageService + Clone,

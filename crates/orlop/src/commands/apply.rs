@@ -1,4 +1,4 @@
-//! `apply`: have a running agent take manifests in, and keep them.
+//! `apply`: sends manifests to a running node agent, which stores and applies them.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -11,10 +11,10 @@ use orlop_cli::{say, stdout};
 
 use super::node::socket::{AgentArgs, Outcome, encoded};
 
-/// Manifests are small; whatever is larger is something else.
+/// Manifests are small; a larger file is not a manifest.
 const LARGEST: u64 = 10 << 20;
 
-/// What to take in.
+/// Arguments of `apply`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ApplyArgs {
     /// Manifest file, or a directory of manifests; - is standard input
@@ -41,7 +41,7 @@ impl ApplyArgs {
     }
 }
 
-/// The files that are meant: in a directory, those that manifests are written in.
+/// Returns the manifest files to apply; of a directory, the files with a manifest extension.
 pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -68,7 +68,7 @@ pub(super) fn manifests(paths: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// A manifest and what it is called in messages.
+/// Reads a manifest and returns it with its name for messages.
 pub(super) fn read(path: &Path) -> anyhow::Result<(String, String)> {
     let (name, read) = if path == Path::new("-") {
         let read = orlop_fs::read_whole_text(std::io::stdin(), LARGEST);
@@ -89,7 +89,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<(String, String)> {
     }
 }
 
-/// Prints what was done; `false` if something could not be.
+/// Prints the outcome. Returns `false` if an object failed.
 pub(super) fn show(outcome: &Outcome) -> anyhow::Result<bool> {
     let mut out = stdout();
     for applied in &outcome.applied {

@@ -1,4 +1,4 @@
-//! `orlop config`: look at, check or reload the daemon's configuration.
+//! `orlop config`: shows, checks, migrates or reloads the configuration of the daemon.
 
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -19,7 +19,7 @@ use crate::config::{
 };
 use crate::serve::{DaemonArgs, admin_client};
 
-/// What to do with the configuration.
+/// Subcommands of `config`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
     /// Print a configuration file with all keys, their defaults and descriptions
@@ -37,7 +37,7 @@ pub(crate) enum ConfigCommand {
     Reload(DaemonArgs),
 }
 
-/// The configuration in question.
+/// Flag that selects the configuration file.
 #[derive(Debug, Args)]
 pub(crate) struct FileArgs {
     /// Configuration file; its drop-ins are FILE.d/*.toml [default: /etc/orlop/config.toml, if it
@@ -46,7 +46,7 @@ pub(crate) struct FileArgs {
     config: Option<PathBuf>,
 }
 
-/// What to do with files of an earlier version.
+/// Arguments of `config migrate`.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
     #[command(flatten)]
@@ -100,7 +100,7 @@ fn check(args: FileArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Brings the file and its drop-ins up to date. Fails where something is left to do by hand.
+/// Migrates the file and its drop-ins. Fails if a change must be made by hand.
 fn migrate_all(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let location = Location::new(args.files.config.clone());
     let mut is_left = false;
@@ -137,9 +137,9 @@ fn tell(name: &str, migrated: &Migrated) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts the text in the file's place, whose mode stays. What was there is kept first, beside it.
+/// Replaces a file and keeps its mode. The original is saved beside it first.
 fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
-    // A link leads to where somebody else looks after the file.
+    // A symbolic link is resolved, so that it stays and its target is replaced.
     let file = &file.canonicalize()?;
     let meta = file.metadata()?;
     let mode = meta.permissions().mode() & 0o777;
@@ -163,7 +163,7 @@ fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file may be for another machine than this one: what is missing here is no mistake of it.
+/// Warns about files missing on this machine. They are no error: the configuration may be for another machine.
 fn warn_of_the_node(config: &Config) -> anyhow::Result<()> {
     if config.daemon.backend != Backend::Native {
         return Ok(());
@@ -179,7 +179,7 @@ fn warn_of_the_node(config: &Config) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints, and takes no offence at a reader that has seen enough.
+/// Prints to standard output. A reader that closes the pipe early is no error.
 pub(super) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

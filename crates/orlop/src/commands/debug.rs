@@ -1,4 +1,4 @@
-//! `orlop debug`: what a running daemon does at this moment, for support.
+//! `orlop debug`: diagnostics of a running daemon for support.
 
 mod profile;
 
@@ -12,7 +12,7 @@ use super::config::print;
 use crate::serve::{DaemonArgs, admin_client};
 use profile::ProfileArgs;
 
-/// What is looked at.
+/// Subcommands of `debug`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DebugCommand {
     /// Print the work in progress of the daemon and what it waits for: calls, pulls, plugins,

@@ -1,4 +1,4 @@
-//! `delete`: have a running agent end pods that were applied, and forget them.
+//! `delete`: removes applied pods from a running node agent.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use orlop_cli::say;
 use super::apply;
 use super::node::socket::{AgentArgs, encoded};
 
-/// What to end.
+/// Arguments of `delete`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct DeleteArgs {
     /// Objects to delete: pod NAME…, or pod/NAME…
@@ -63,7 +63,7 @@ impl DeleteArgs {
     }
 }
 
-/// Kinds and names: `pod a b`, or `pod/a deployment/b`.
+/// Parses kinds and names: `pod a b`, or `pod/a deployment/b`.
 fn named(objects: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     let Some(first) = objects.first() else {
         return Ok(Vec::new());
@@ -85,7 +85,7 @@ fn named(objects: &[String]) -> anyhow::Result<Vec<(String, String)>> {
     Ok(names.map(|name| (kind_of(first), name.clone())).collect())
 }
 
-/// kubectl's short and plural words for kinds.
+/// Resolves kubectl's short and plural names of kinds.
 fn kind_of(word: &str) -> String {
     let word = word.to_lowercase();
     match word.as_str() {

@@ -1,4 +1,4 @@
-//! `orlop log-level`: what a running daemon logs.
+//! `orlop log-level`: shows or sets the log level of a running daemon.
 
 use clap::Args;
 use orlop_cli::reactor;
@@ -6,8 +6,7 @@ use orlop_cli::reactor;
 use crate::config::values::LevelFilter;
 use crate::serve::{DaemonArgs, admin_client};
 
-/// Shows the log level, or changes it until the daemon ends or its configuration
-/// names another.
+/// Arguments of `log-level`. A new level is kept until the daemon ends or its configuration sets another one.
 #[derive(Debug, Args)]
 pub(crate) struct LogLevelArgs {
     #[command(flatten)]

@@ -1,5 +1,4 @@
-//! The commands of the daemon's side: one file or directory each. Those that are clients of a CRI
-//! endpoint are in the crate `cli`.
+//! The commands of the daemon, one file or directory each. Client commands for a CRI endpoint are in the crate `cli`.
 
 mod apply;
 mod config;

@@ -1,4 +1,4 @@
-//! `--web` of commands that run an agent: the node's page, with what the agent knows of manifests.
+//! `--web` of commands that run an agent: the node's web page with the state of the manifests.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::serve::pages;
 
-/// Whether and where the page is served.
+/// Flags of the web page.
 #[derive(Debug, Default, Clone, clap::Args)]
 pub(crate) struct PageFlags {
     /// Serve the web page of the node at this address, and print its URL
@@ -28,17 +28,17 @@ pub(crate) struct PageFlags {
     web: Option<SocketAddr>,
 }
 
-/// A page that is served until it is dropped.
+/// A web page that is served until this is dropped.
 pub(crate) struct Page {
-    /// What a browser begins with.
+    /// URL to open in a browser, with the token.
     pub(crate) address: String,
-    /// Where that is written, for root alone.
+    /// File that contains the URL, readable by root only.
     pub(crate) file: PathBuf,
     serving: JoinHandle<()>,
     stop: DropGuard,
 }
 
-/// What the agent knows, and where it has it the configuration of the daemon beneath.
+/// State of the agent and, if available, the configuration of the daemon.
 struct Known {
     agent: AgentHandle,
     settings: Option<String>,
@@ -58,15 +58,15 @@ impl Extras for Known {
     }
 }
 
-/// A page that is wanted, with its port and the directory for its address.
+/// The listener of a requested page, and the directory for the file with its URL.
 pub(crate) struct Place {
     listener: Listener,
     dir: PathBuf,
 }
 
 impl PageFlags {
-    /// Listens if the page is wanted: what fails does so before anything is started. Its address is to be in a
-    /// file of this directory.
+    /// Listens if the page is requested, so that errors come before anything is started. The file with the URL is
+    /// created in `dir`.
     pub(crate) fn listen(&self, dir: &Path) -> anyhow::Result<Option<Place>> {
         let Some(address) = self.web else {
             return Ok(None);
@@ -80,7 +80,7 @@ impl PageFlags {
 }
 
 impl Place {
-    /// Serves the page, of the agent's endpoint.
+    /// Serves the page for the agent's endpoint.
     pub(crate) fn serve(
         self,
         endpoint: &str,
@@ -110,12 +110,12 @@ impl Place {
 }
 
 impl Page {
-    /// Where its address is. The address itself is for who reads that file.
+    /// Describes where the URL is. The URL itself stays in the file, as it contains the token.
     pub(crate) fn whereabouts(&self) -> String {
         format!("the address of the web page is in {}", self.file.display())
     }
 
-    /// Ends with all who look at it.
+    /// Stops the page and closes its sessions.
     pub(crate) async fn finish(self) {
         drop(self.stop);
         let _ = self.serving.await;

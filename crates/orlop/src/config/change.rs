@@ -1,4 +1,4 @@
-//! What a reload changes.
+//! Changes of the configuration at a reload.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,13 @@ use super::validate::validate;
 /// The keys whose values differ between two configurations.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
-    /// Those that took effect.
+    /// Keys that took effect.
     pub(crate) applied: Vec<String>,
-    /// Those that take effect when the daemon is started again.
+    /// Keys that take effect after a restart.
     pub(crate) pending: Vec<String>,
 }
 
-/// Compares the configuration that rules with the one to come.
+/// Compares the active configuration with a new one.
 pub(crate) fn changes(old: &Config, new: &Config) -> Changes {
     let backend = old.daemon.backend;
     let same = backend == new.daemon.backend;
@@ -46,8 +46,8 @@ impl Changes {
     }
 }
 
-/// What rules once the new configuration has taken the place of the old one without a restart, or why what a
-/// restart alone applies does not go with the rest.
+/// Returns the configuration to activate without a restart. Fails if the keys that apply now conflict with the current
+/// values of the keys that need a restart.
 pub(crate) fn reloaded(old: &Config, new: &Config) -> Result<Config, String> {
     let mut rules = new.clone();
     rules.keep(old);
@@ -126,7 +126,7 @@ mod tests {
         assert_eq!(validate(&old), []);
         let new = Config::default();
         assert_eq!(validate(&new), []);
-        // The address waits: without TLS all that it serves would be open.
+        // The address must wait: without TLS the endpoint would be unprotected.
         let error = reloaded(&old, &new).unwrap_err();
         assert!(
             error.contains("changes of streaming.address apply only after a restart"),

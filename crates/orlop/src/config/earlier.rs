@@ -1,24 +1,24 @@
-//! Keys that earlier versions had: what became of them, and a file that is written for them brought up to date.
+//! Keys of earlier versions and the migration of files that contain them.
 
 use std::ops::Range;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// What became of a key.
+/// Fate of a key of an earlier version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Became {
-    /// It has another name in the same table.
+    /// It was renamed within its table.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "no key has been renamed so far")
     )]
     Renamed(&'static str),
-    /// There is none any more, for this reason.
+    /// It was removed, for this reason.
     Nothing(&'static str),
 }
 
-/// All of them, with their table. Who renames a key adds a line.
+/// All such keys, with their table. A commit that renames a key adds a line.
 pub(crate) const EARLIER: &[(&str, Became)] = &[
     (
         "containers.apparmor",
@@ -47,13 +47,13 @@ pub(crate) const EARLIER: &[(&str, Became)] = &[
 ];
 
 impl Became {
-    /// Of a key with its table.
+    /// Looks up a key, given with its table.
     pub(crate) fn of(key: &str, earlier: &[(&str, Self)]) -> Option<Self> {
         let found = earlier.iter().find(|(name, _)| *name == key);
         found.map(|(_, became)| *became)
     }
 
-    /// What is wrong with a file that still has it.
+    /// Returns the error message for a file that still has the key.
     pub(crate) fn complaint(self) -> String {
         let what = match self {
             Self::Renamed(name) => format!("was renamed to `{name}`"),
@@ -63,23 +63,23 @@ impl Became {
     }
 }
 
-/// A file brought up to date.
+/// A migrated file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Migrated {
     pub(crate) text: String,
-    /// What was done, by line.
+    /// Changes made, with their line numbers.
     pub(crate) done: Vec<(usize, String)>,
-    /// What must be done by hand, by line.
+    /// Changes to make by hand, with their line numbers.
     pub(crate) left: Vec<(usize, String)>,
 }
 
-/// Renames the keys of earlier versions, and makes those that are none any more comments; all else stays as it was
-/// written. `None` for a text that is no TOML.
+/// Renames keys of earlier versions and comments out removed keys; the rest of the text is unchanged. `None` if the
+/// text is not TOML.
 pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated> {
     let document = DeTable::parse(text).ok()?;
     let mut found = Vec::new();
     collect(document.get_ref(), "", earlier, &mut found);
-    // From the end: what is before keeps its place.
+    // From the end, so that earlier positions stay valid.
     found.sort_by_key(|found| std::cmp::Reverse(found.key.start));
     let mut migrated = Migrated {
         text: text.to_owned(),
@@ -120,7 +120,7 @@ pub(crate) fn migrate(text: &str, earlier: &[(&str, Became)]) -> Option<Migrated
     Some(migrated)
 }
 
-/// A key of an earlier version, and where it and its value are.
+/// A key of an earlier version, with the positions of the key and its value.
 struct Found {
     name: String,
     key: Range<usize>,
@@ -144,7 +144,7 @@ fn collect(table: &DeTable<'_>, above: &str, earlier: &[(&str, Became)], found: 
     }
 }
 
-/// The whole lines of a key and its value, unless something else stands on them.
+/// Returns the whole lines of a key and its value, or `None` if they contain anything else.
 fn lines_of(text: &str, key: &Range<usize>, value: &Range<usize>) -> Option<Range<usize>> {
     let begin = text[..key.start].rfind('\n').map_or(0, |at| at + 1);
     let end = text[value.end..]
@@ -152,7 +152,7 @@ fn lines_of(text: &str, key: &Range<usize>, value: &Range<usize>) -> Option<Rang
         .map_or(text.len(), |at| value.end + at);
     let before = text[begin..key.start].trim_matches([' ', '\t']);
     let after = text[value.end..end].trim_matches([' ', '\t', '\r']);
-    // Before it may be the names of the tables above it, each with its dot.
+    // The key may be preceded by the names of its tables, each with a dot.
     let is_alone = before.is_empty() || before.ends_with('.') && !before.contains(['=', '{', '[']);
     let ends = after.is_empty() || after.starts_with('#');
     (is_alone && ends).then_some(begin..end)
@@ -197,7 +197,7 @@ mod tests {
         );
         assert_eq!(text_of("\"a\".'old' = 1"), "\"a\".new = 1");
         assert_eq!(text_of("a = { old = 1, x = 2 }"), "a = { new = 1, x = 2 }");
-        // Of another table, or a text.
+        // A key of another table, and text inside a string.
         let others = "[b]\nold = 1\ngone = \"a.old = 1\"";
         assert_eq!(text_of(others), others);
     }

@@ -1,4 +1,4 @@
-//! Every key with a value that is not its default, and what a reload makes of it.
+//! Tests that set every key to a value other than its default, and reload.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -203,7 +203,7 @@ privileged_without_host_devices = true
 cni_conf_dir = "/other/runtime-net.d"
 "#;
 
-/// What others need to be looked at.
+/// Keys that other keys require.
 const BASE: &str = r#"
 [streaming]
 tls_cert = "/base/cert.pem"
@@ -217,10 +217,10 @@ kind = "shim"
 sandboxer = "proxy"
 "#;
 
-/// What is no engine's.
+/// Prefixes of keys that do not belong to the engine.
 const ELSEWHERE: [&str; 5] = ["grpc.", "log.", "metrics.", "web.", "traces."];
 
-/// The table of a configuration, made if it is one of a runtime.
+/// Returns a table of a configuration; that of a runtime is created.
 fn section<'c>(config: &'c mut Config, table: &str) -> &'c mut dyn Section {
     match table.strip_prefix(&format!("{RUNTIMES}.")) {
         Some(name) => config.runtimes.entry(name.to_owned()).or_default(),
@@ -228,7 +228,7 @@ fn section<'c>(config: &'c mut Config, table: &str) -> &'c mut dyn Section {
     }
 }
 
-/// Sets the keys of a file that are wanted.
+/// Sets those keys of a file that `wanted` accepts.
 fn set(config: &mut Config, text: &str, wanted: impl Fn(&str) -> bool) {
     let document = DeTable::parse(text).expect("TOML");
     let mut set_one = |table: &str, key: &str, value: &Spanned<DeValue<'_>>| {
@@ -273,7 +273,7 @@ fn keys(config: &Config) -> BTreeMap<String, Key> {
     sections.into_iter().flat_map(of).collect()
 }
 
-/// Files with classes and a specification must be there.
+/// The files with classes and a specification must exist.
 fn others(dir: &Path) -> String {
     let classes = dir.join("blockio.yaml");
     std::fs::write(&classes, "Classes:\n  other:\n    - Weight: 70\n").expect("write");
@@ -301,7 +301,7 @@ fn a_reload_takes_all_that_is_live_and_leaves_the_rest() {
     let mut new = old.clone();
     set(&mut new, &others(dir.path()), |_| true);
     let (before, wanted) = (keys(&old), keys(&new));
-    // With another backend nothing is live.
+    // If the backend changes, every key needs a restart.
     for (name, key) in wanted.iter().filter(|(name, _)| *name != "backend") {
         assert_ne!(key.value, before[name].value, "{name} has another value");
     }
@@ -334,7 +334,7 @@ fn every_live_key_reaches_the_engine() {
         let mut changed = base.clone();
         set(&mut changed, &others, |it| it == name);
         if changed == base {
-            // It is what others need: without it, then.
+            // The base sets this key, so it is compared without the base.
             changed = Config::default();
             changed
                 .runtimes

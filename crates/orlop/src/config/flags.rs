@@ -1,4 +1,4 @@
-//! The flags of the daemon, made from the table of keys. They beat every file.
+//! The flags of the daemon, generated from the table of keys. They override every file.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -10,15 +10,15 @@ use orlop_text::flag::{Flag, FlagForm};
 use super::schema::{Config, DOCKER};
 use super::section::dotted;
 
-/// The one flag that sets two keys, known from cri-dockerd.
+/// The flag known from cri-dockerd, the only one that sets two keys.
 const BIND: &str = "streaming-bind-addr";
 
-/// What the flags say, by their names.
+/// Values of the flags, by flag name.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags(BTreeMap<&'static str, Vec<String>>);
 
 impl Flags {
-    /// Puts them into the configuration; answers the keys, with the flags that set them.
+    /// Applies the flags to the configuration. Returns the keys with the flags that set them.
     pub(super) fn apply(&self, config: &mut Config) -> Result<Vec<(String, String)>, String> {
         let mut set = Vec::new();
         for (table, key, flag) in all() {
@@ -52,7 +52,7 @@ impl Flags {
     }
 }
 
-/// Every flag with its table and key.
+/// Returns every flag with its table and key.
 fn all() -> Vec<(&'static str, &'static str, Flag)> {
     let config = Config::default();
     let of_table = |(table, section): (&'static str, &dyn super::section::Section)| {
@@ -68,7 +68,7 @@ fn socket_address(text: &str) -> Result<SocketAddr, String> {
         .map_err(|error: std::net::AddrParseError| error.to_string())
 }
 
-/// A flag for clap.
+/// Creates the clap argument of a flag.
 pub(crate) fn argument(flag: Flag) -> Arg {
     let check = flag.check;
     let mut arg = Arg::new(flag.name)
@@ -177,7 +177,7 @@ mod tests {
         assert!(read(&["--ipv6-dual-stack"]).unwrap().docker.ipv6_dual_stack);
     }
 
-    /// Those whose default is told in words, or is another with the docker backend.
+    /// Flags whose help text describes the default, or whose default differs with the docker backend.
     const TOLD_IN_WORDS: [&str; 4] = [
         "cgroup-driver",
         "metrics-listen",

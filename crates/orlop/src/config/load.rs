@@ -1,4 +1,4 @@
-//! Reads the configuration: defaults, then the file, its drop-ins, then flags.
+//! Loads the configuration: defaults, then the file, its drop-ins and the flags.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,7 +15,7 @@ use super::section::{Section, SetError, dotted};
 use super::suggest::unknown_key;
 use super::validate::validate;
 
-/// A configuration, and where each value that is no default comes from.
+/// A configuration with the origin of every value that is not a default.
 #[derive(Debug, Clone)]
 pub(crate) struct Loaded {
     pub(crate) config: Config,
@@ -24,11 +24,10 @@ pub(crate) struct Loaded {
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// The file that is looked for where none is named.
+/// Configuration file that is read if none is named.
 pub(crate) const DEFAULT_FILE: &str = "/etc/orlop/config.toml";
 
-/// The main file. Its drop-ins are the `*.toml` of the directory of the same
-/// name with `.d` behind, in the order of their names.
+/// The main file. Its drop-ins are the `*.toml` files in the directory with the same name plus `.d`, sorted by name.
 #[derive(Debug, Clone)]
 pub(crate) struct Location {
     file: PathBuf,
@@ -36,7 +35,7 @@ pub(crate) struct Location {
 }
 
 impl Location {
-    /// The file named, which must exist; or the usual one, which need not.
+    /// Uses the named file, which must exist, or the default file, which may be missing.
     pub(crate) fn new(named: Option<PathBuf>) -> Self {
         match named {
             Some(file) => Self {
@@ -50,7 +49,7 @@ impl Location {
         }
     }
 
-    /// The files that there are, in the order in which they are read.
+    /// Returns the existing files, in the order in which they are read.
     pub(crate) fn files(&self) -> io::Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         if self.required || self.file.exists() {
@@ -71,7 +70,7 @@ impl Location {
     }
 }
 
-/// Reads the whole configuration, or says all that is wrong with it.
+/// Loads the whole configuration, or returns all its errors.
 pub(crate) fn load(location: &Location, flags: &Flags) -> Result<Loaded, Problems> {
     let mut reader = Reader::default();
     if location.required || location.file.exists() {
@@ -82,7 +81,7 @@ pub(crate) fn load(location: &Location, flags: &Flags) -> Result<Loaded, Problem
     reader.finish()
 }
 
-/// A larger file is no configuration.
+/// Size limit of a configuration file.
 const LARGEST_FILE: u64 = 1 << 20;
 
 #[derive(Default)]
@@ -266,9 +265,9 @@ impl Source<'_> {
     }
 }
 
-/// A file's text, if it can be one of a configuration.
+/// Reads a configuration file, up to the size limit.
 pub(crate) fn read(path: &Path) -> io::Result<String> {
-    // It may be a pipe of the user's shell.
+    // The file may be a pipe of the user's shell.
     orlop_fs::read_whole_text(File::open(path)?, LARGEST_FILE)
 }
 

@@ -1,8 +1,8 @@
-//! Configuration: what the daemon can be told, in one place.
+//! Configuration of the daemon.
 //!
-//! [`schema`] declares every key once, with its type, default and
-//! documentation, and the flag that sets it. Reading, the daemon's flags, `config default`,
-//! `config show`, `docs/reference/configuration.md` and the difference at a reload all follow from it.
+//! [`schema`] declares every key once, with its type, default, documentation and flag. The parser, the flags of the
+//! daemon, `config default`, `config show`, `docs/reference/configuration.md` and the comparison at a reload are
+//! derived from it.
 
 mod change;
 mod earlier;

@@ -1,26 +1,26 @@
-//! What is wrong with a configuration, and where.
+//! Errors of a configuration, with their origin.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
-    /// Where the wrong value comes from.
+    /// Origin of the wrong value.
     pub(crate) origin: Origin,
-    /// The key in question, with its table: `grpc.listen`.
+    /// The wrong key with its table: `grpc.listen`.
     pub(crate) key: Option<String>,
     pub(crate) message: String,
 }
 
-/// Where a value comes from.
+/// Origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Origin {
-    /// Built in.
+    /// Built-in default.
     Default,
-    /// A line of a file; no line where the whole file is meant.
+    /// A line of a file, or the whole file.
     File(PathBuf, Option<usize>),
-    /// A flag of the command line.
+    /// A command line flag.
     Flag(String),
 }
 
@@ -45,12 +45,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong with a configuration; never empty.
+/// All errors of a configuration; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problems(pub(crate) Vec<Problem>);
 
 impl fmt::Display for Problems {
-    /// One line, for a log or the last word of a daemon that does not start.
+    /// One line, for a log or the final error message of a daemon that does not start.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((first, others)) = self.0.split_first() else {
             return Ok(());

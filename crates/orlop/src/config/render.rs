@@ -1,5 +1,4 @@
-//! Writes the configuration: the commented default file, the values in force,
-//! the reference document.
+//! Output of the configuration: the commented default file, the effective values and the reference document.
 
 use std::fmt::Write;
 
@@ -8,10 +7,10 @@ use super::problem::Origin;
 use super::schema::{Config, RUNTIMES, Runtime};
 use super::section::{Applies, Key, Section, dotted};
 
-/// Stands for the name that the administrator gives a runtime.
+/// Placeholder for the name that the administrator gives a runtime.
 const RUNTIME_NAME: &str = "name";
 
-/// A file with every key at its default, commented out and documented.
+/// Returns a file with every key at its default, commented out and documented.
 pub(crate) fn default_file() -> String {
     let mut out = String::from(
         "# Configuration of orlop, with the default value of each key.\n# To change a key, remove \
@@ -39,7 +38,7 @@ pub(crate) fn default_file() -> String {
     out
 }
 
-/// The values in force, each with where it comes from.
+/// Returns the effective values, each with its origin.
 pub(crate) fn effective(loaded: &Loaded) -> String {
     values(&loaded.config, |key| {
         let origin = loaded.origins.get(key)?;
@@ -47,7 +46,7 @@ pub(crate) fn effective(loaded: &Loaded) -> String {
     })
 }
 
-/// The values of a configuration.
+/// Returns the values of a configuration.
 pub(crate) fn in_force(config: &Config) -> String {
     values(config, |_| None)
 }
@@ -75,7 +74,7 @@ fn values(config: &Config, origin: impl Fn(&str) -> Option<String>) -> String {
     out
 }
 
-/// `docs/reference/configuration.md`.
+/// Returns the content of `docs/reference/configuration.md`.
 pub(crate) fn reference() -> String {
     let mut out = String::from(include_str!("reference_head.md"));
     for_each_table(&Config::default(), |table, section| {

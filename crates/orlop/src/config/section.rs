@@ -1,8 +1,7 @@
-//! What a table of the configuration file is made of.
+//! The tables of the configuration file.
 //!
-//! The [`section!`] macro turns a documented struct into a table: its fields
-//! are the keys, its doc comments the documentation, its initialisers the
-//! defaults.
+//! The [`section!`] macro turns a documented struct into a table: its fields are the keys, its doc comments the
+//! documentation, its initialisers the defaults.
 
 use std::any::Any;
 use std::ops::Range;
@@ -13,22 +12,22 @@ use toml::de::DeValue;
 
 /// One table of the configuration file.
 pub(crate) trait Section {
-    /// The lines that document the table.
+    /// Returns the documentation of the table.
     fn doc(&self) -> &'static [&'static str];
 
-    /// Every key with its present value.
+    /// Returns every key with its current value.
     fn keys(&self) -> Vec<Key>;
 
-    /// Takes the values back, from what rules, that only a start applies; or all of them.
+    /// Restores values from `old`: those that need a restart, or all of them.
     fn keep(&mut self, old: &dyn Any, all: bool);
 
-    /// For [`Self::keep`].
+    /// Needed by [`Self::keep`].
     fn as_any(&self) -> &dyn Any;
 
-    /// Takes the value of one key from a file.
+    /// Sets one key from a file.
     fn set(&mut self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<(), SetError>;
 
-    /// Takes the value of one key from what its flag was given.
+    /// Sets one key from the values of its flag.
     fn set_by_flag(&mut self, key: &str, given: &[String]) -> Result<(), String>;
 }
 
@@ -54,23 +53,23 @@ pub(crate) enum Applies {
     restart,
 }
 
-/// Why a key could not be set.
+/// Reason why a key could not be set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SetError {
     /// The table has no such key.
     Unknown,
-    /// The key exists, the value does not fit.
+    /// The key exists, but the value is invalid.
     Bad(BadValue),
 }
 
-/// A value that does not fit its key, and where in the file it stands.
+/// An invalid value and its position in the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadValue {
     pub(crate) span: Range<usize>,
     pub(crate) message: String,
 }
 
-/// The name of a key with its table.
+/// Returns the name of a key with its table.
 pub(super) fn dotted(table: &str, key: &str) -> String {
     if table.is_empty() {
         key.to_owned()
@@ -81,8 +80,8 @@ pub(super) fn dotted(table: &str, key: &str) -> String {
 
 /// Declares a table of the configuration file.
 ///
-/// Each key reads `name: Type = default => live` (a reload applies it) or `=> restart` (the next
-/// start does); a key that a flag of the daemon sets goes on with `@ flag("name", "VALUE", "help")`.
+/// Each key reads `name: Type = default => live` (applied by a reload) or `=> restart` (applied at the next start). A
+/// key with a daemon flag continues with `@ flag("name", "VALUE", "help")`.
 macro_rules! section {
     (
         $(#[doc = $doc:literal])*

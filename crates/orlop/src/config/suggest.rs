@@ -1,17 +1,17 @@
-//! What somebody who misspelt a key may have meant.
+//! Suggestions for misspelt keys.
 
 use super::earlier::{Became, EARLIER};
 use super::schema::{Config, RUNTIMES};
 use super::section::dotted;
 
-/// The message for a key that the table does not have.
+/// Returns the message for a key that the table does not have.
 pub(super) fn unknown_key(config: &Config, table: &str, own: &[&str], key: &str) -> String {
     if let Some(became) = Became::of(&dotted(table, key), EARLIER) {
         return became.complaint();
     }
     let tables = config.sections().map(|(name, _)| name);
     let candidates = own.iter().copied().chain(
-        // Above all tables a misspelt name may be a table's.
+        // At the top level, a misspelt name may be meant as a table.
         tables
             .into_iter()
             .chain([RUNTIMES])
@@ -26,7 +26,7 @@ pub(super) fn unknown_key(config: &Config, table: &str, own: &[&str], key: &str)
     }
 }
 
-/// The closest of the candidates, if it is close at all.
+/// Returns the closest candidate, if it is close enough.
 fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     candidates
         .map(|candidate| (strsim::jaro_winkler(word, candidate), candidate))
@@ -35,7 +35,7 @@ fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, candidate)| candidate)
 }
 
-/// The table that has a key of exactly this name.
+/// Returns the table that has a key with exactly this name.
 fn home_of(config: &Config, key: &str) -> Option<String> {
     config
         .sections()

@@ -1,4 +1,4 @@
-//! The configuration as an administrator meets it.
+//! Tests of the configuration from an administrator's view.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ fn load_text(text: &str) -> Result<Loaded, Problems> {
     load(&Location::new(Some(file)), &Flags::default())
 }
 
-/// The problem's words after the directory of its file.
+/// Returns the error message after the directory of its file.
 fn complaint(text: &str) -> String {
     let message = load_text(text).unwrap_err().to_string();
     message[message.find("config.toml").unwrap()..].to_owned()

@@ -1,12 +1,12 @@
-//! What no single key can tell: values that do not go together.
+//! Checks across keys: values that do not fit together.
 
 use super::schema::{Config, RUNTIMES};
 use super::values::{Backend, MetricsEndpoint, RuntimeKind, Sandboxer, StreamsBy, TraceProtocol};
 
-/// The runtimes that are looked for where none is configured.
+/// The runtimes that are searched if none is configured.
 const FOUND_BY_ITSELF: [&str; 3] = ["orlop-run", "crun", "runc"];
 
-/// Every contradiction, with the key to change.
+/// Returns every conflict, with the key to change.
 pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
     let mut problems = Vec::new();
     let mut problem = |key: &str, message: String| problems.push((key.to_owned(), message));
@@ -205,7 +205,7 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
 
 const FOR_SHIMS: &str = "is only for runtimes of `kind = \"shim\"`";
 
-/// Kubernetes takes a DNS label or subdomain for a RuntimeClass handler.
+/// Kubernetes accepts a DNS label or subdomain as a RuntimeClass handler.
 fn is_handler_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= 253

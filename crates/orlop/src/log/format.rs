@@ -1,4 +1,4 @@
-//! Chooses how log lines look.
+//! Selection of the format of log lines.
 
 use std::io::{IsTerminal, stderr};
 
@@ -6,20 +6,20 @@ use rustix::fs::fstat;
 
 use crate::config::values::LogFormat;
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// For eyes, with colours.
+    /// Text for people, with colours.
     Terminal,
-    /// For eyes.
+    /// Text for people.
     Text,
     /// One JSON object per line.
     Json,
-    /// For systemd's journal, which adds time and unit itself.
+    /// For the systemd journal, which adds time and unit itself.
     Journal,
 }
 
-/// The format asked for, or the one that suits what standard error is.
+/// Returns the requested format, or the one that suits standard error.
 pub(super) fn choose(asked: LogFormat, journal: Option<(u64, u64)>) -> Format {
     let terminal = stderr().is_terminal();
     match asked {
@@ -31,8 +31,8 @@ pub(super) fn choose(asked: LogFormat, journal: Option<(u64, u64)>) -> Format {
     }
 }
 
-/// `JOURNAL_STREAM` is inherited by processes whose output goes elsewhere: it
-/// counts only where it names the very file that standard error is.
+/// Checks whether standard error is the journal. `JOURNAL_STREAM` is inherited by processes with other output, so it
+/// counts only if it names the file of standard error.
 fn is_journal(stream: Option<(u64, u64)>) -> bool {
     let Some(stream) = stream else { return false };
     fstat(stderr()).is_ok_and(|stat| (stat.st_dev, stat.st_ino) == stream)

@@ -1,5 +1,4 @@
-//! Log lines as systemd's journal takes them from a stream: a syslog priority,
-//! then the words. Time and process are the journal's to add.
+//! Log lines for the systemd journal: a syslog priority, then the message. The journal adds time and process.
 
 use std::fmt;
 
@@ -43,7 +42,7 @@ where
     }
 }
 
-/// The priorities of syslog(3).
+/// Returns the priority of syslog(3).
 fn priority(level: Level) -> u8 {
     match level {
         Level::ERROR => 3,

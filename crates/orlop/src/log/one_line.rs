@@ -1,5 +1,4 @@
-//! One event is one line, whatever a client put into a name: nobody forges
-//! entries by putting line breaks into what is logged.
+//! Keeps each event on one line, so that a client cannot forge log entries with line breaks in a name.
 
 use std::fmt;
 
@@ -8,7 +7,7 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Keeps what another format writes on one line.
+/// Wraps a format and keeps its output on one line.
 pub(super) struct OneLine<F>(pub(super) F);
 
 impl<S, N, F> FormatEvent<S, N> for OneLine<F>

@@ -1,8 +1,8 @@
-//! A panic is one line of the log, with the request it happened in.
+//! Logs a panic as one line, with the request in which it happened.
 
 use std::panic;
 
-/// Has panics logged from now on.
+/// Installs the panic hook that logs panics.
 pub(crate) fn log_panics() {
     panic::set_hook(Box::new(|info| {
         let message = info.payload_as_str().unwrap_or("no message");

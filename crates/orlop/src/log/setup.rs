@@ -1,4 +1,4 @@
-//! Sets the log up and lets its level be changed while it runs.
+//! Setup of the log and changes of its level at run time.
 
 use std::fs::File;
 use std::io;
@@ -17,15 +17,15 @@ use super::one_line::OneLine;
 use crate::config::Log;
 use crate::config::values::LevelFilter;
 
-/// Starts logging to standard error, which may be the journal's.
+/// Starts logging to standard error, which may be connected to the journal.
 pub(crate) fn start(log: &Log, journal: Option<(u64, u64)>) -> anyhow::Result<Levels> {
     let format = choose(log.format, journal);
     start_to(log, format, BoxMakeWriter::new(io::stderr))
 }
 
-/// Starts logging to a file, for a command that has the terminal for itself.
+/// Starts logging to a file, for a command that uses the terminal itself.
 pub(crate) fn start_in_file(log: &Log, file: File) -> anyhow::Result<Levels> {
-    // A lock that tracing knows to write through.
+    // tracing can write through this lock.
     start_to(
         log,
         Format::Text,
@@ -67,7 +67,7 @@ fn start_to(log: &Log, format: Format, writer: BoxMakeWriter) -> anyhow::Result<
     })
 }
 
-/// Changes what is logged.
+/// Handle that changes the log level.
 #[derive(Debug)]
 pub(crate) struct Levels {
     handle: reload::Handle<Targets, Registry>,
@@ -75,7 +75,7 @@ pub(crate) struct Levels {
 }
 
 impl Levels {
-    /// Has the log take what the filter lets through from now on.
+    /// Replaces the filter.
     pub(crate) fn set(&self, level: &LevelFilter) -> anyhow::Result<()> {
         let mut chosen = self.chosen.lock();
         self.handle
@@ -85,7 +85,7 @@ impl Levels {
         Ok(())
     }
 
-    /// The filter in force.
+    /// Returns the active filter.
     pub(crate) fn get(&self) -> LevelFilter {
         self.chosen.lock().clone()
     }

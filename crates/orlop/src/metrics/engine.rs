@@ -1,4 +1,4 @@
-//! What there is of pods, images and the like, counted when somebody asks.
+//! Gauges of pods, images and similar objects, collected at scrape time.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 
-/// The backend, once it runs.
+/// The backend, set when it runs.
 pub(crate) type Running = Arc<OnceLock<Backend>>;
 
-/// Who can be asked what there is.
+/// The backend that the gauges query.
 #[derive(Debug)]
 pub(crate) enum Backend {
     /// The native engine.
@@ -23,7 +23,7 @@ pub(crate) enum Backend {
     Docker(Shim),
 }
 
-/// The gauges of the engine.
+/// Gauges of the engine.
 #[derive(Debug)]
 pub(super) struct EngineGauges(pub(super) Running);
 
@@ -116,7 +116,7 @@ impl Collector for EngineGauges {
     }
 }
 
-/// Calls to the Docker Engine, under the names that cri-dockerd and older kubelets gave them, where wanted.
+/// Metrics of Docker Engine calls under the names of cri-dockerd and older kubelets, if enabled.
 #[derive(Debug)]
 pub(super) struct DockerNames {
     pub(super) running: Running,

@@ -1,4 +1,4 @@
-//! Who may ask for metrics.
+//! Access control of the metrics endpoint.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,42 +9,42 @@ use orlop_listen::{Tls, TlsError, TlsFiles, TlsRules, TlsTerms, is_for_this_node
 
 use crate::config::Metrics;
 
-/// No token is longer.
+/// Maximum length of a token.
 const LONGEST_TOKEN: u64 = 4 << 10;
 
-/// What who asks must show.
+/// Credentials that a client must present.
 #[derive(Debug, Default)]
 pub(crate) struct Guard {
     pub(super) tls: Option<Arc<Tls>>,
-    /// Whether a certificate will do.
+    /// Whether a client certificate is sufficient.
     takes_certificates: bool,
     token: Option<PathBuf>,
-    /// Names that a request may be for, where nothing has to be shown.
+    /// Allowed host names of a request, if no credentials are required.
     names: Vec<String>,
 }
 
-/// The way that a request came.
+/// Transport of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
-    /// On a unix socket.
+    /// Over a unix socket.
     Unix,
-    /// At an address.
+    /// Over TCP.
     Tcp,
-    /// At an address, with a client certificate.
+    /// Over TCP, with a client certificate.
     Certificate,
 }
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It shows neither the token nor a certificate.
+    /// It has neither the token nor a certificate.
     Unknown,
-    /// A page of another site may have sent it.
+    /// It may come from a page of another site.
     Host,
 }
 
 impl Guard {
-    /// As the configuration says. Blocks on files.
+    /// Creates the guard from the configuration. Blocks on files.
     pub(crate) fn of(config: &Metrics) -> Result<Self, TlsError> {
         let files = config.tls_cert.as_ref().zip(config.tls_key.as_ref());
         let rules = TlsRules {
@@ -68,7 +68,7 @@ impl Guard {
         })
     }
 
-    /// Whether a request is answered. Blocks on a small file.
+    /// Checks whether a request is allowed. Blocks on a small file.
     pub(super) fn check(
         &self,
         channel: Channel,
@@ -109,7 +109,7 @@ fn has_token(path: &Path, headers: &HeaderMap) -> bool {
     !token.is_empty() && shown.is_some_and(|shown| is_same(shown, token))
 }
 
-/// Takes as long wherever they differ.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let pairs = one.iter().zip(other);
     let differences = pairs.fold(0, |sum, (one, other)| {

@@ -1,8 +1,8 @@
-//! Whether the daemon answers calls.
+//! Health state of the daemon: whether it answers calls.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Where the daemon is in its life.
+/// Phase in the life of the daemon.
 #[derive(Debug, Default)]
 pub(crate) struct Health(AtomicU8);
 
@@ -19,7 +19,7 @@ impl Health {
         self.0.store(STOPPING, Ordering::Relaxed);
     }
 
-    /// Why calls are not answered, or that they are.
+    /// Returns an error with the reason if calls are not answered.
     pub(super) fn check(&self) -> Result<(), &'static str> {
         match self.0.load(Ordering::Relaxed) {
             STARTING => Err("starting"),

@@ -1,4 +1,4 @@
-//! What the daemon itself uses, read from /proc when somebody asks.
+//! Resource usage of the daemon, read from /proc at scrape time.
 
 use std::fmt;
 use std::fs;
@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use rustix::param::clock_ticks_per_second;
 use rustix::time::{ClockId, clock_gettime};
 
-/// The metrics that Prometheus clients share, under their usual names.
+/// The standard process metrics of Prometheus clients, under their usual names.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -89,7 +89,7 @@ impl Usage {
             virtual_memory: field(&status, "VmSize:")? << 10,
             threads: field(&status, "Threads:")?,
             cpu_seconds: cpu.tv_sec as f64 + cpu.tv_nsec as f64 / 1e9,
-            // The directory that is being read is one of them.
+            // The open directory itself is one of them.
             open_files: fs::read_dir("/proc/self/fd")
                 .ok()
                 .map(|files| files.count().saturating_sub(1) as u64),
@@ -98,15 +98,15 @@ impl Usage {
     }
 }
 
-/// When this process was started, in seconds since 1970, as the clock stood at the first question: one that is
-/// set later is no restart.
+/// Returns the start time of this process in seconds since 1970. It is computed once: a later change of the clock must
+/// not look like a restart.
 fn started_at() -> Option<f64> {
     static STARTED: OnceLock<Option<f64>> = OnceLock::new();
     *STARTED.get_or_init(|| {
         let stat = orlop_fs::read_kernel_text("/proc/self/stat").ok()?;
-        // The name of the program may hold anything.
+        // The program name may contain any character.
         let (_, fields) = stat.rsplit_once(')')?;
-        // `starttime` of proc_pid_stat(5): the 22nd field, of which two are gone.
+        // `starttime` of proc_pid_stat(5): the 22nd field; two are already removed.
         let ticks: u64 = fields.split_ascii_whitespace().nth(19)?.parse().ok()?;
         let since_boot = ticks as f64 / clock_ticks_per_second() as f64;
         let seconds = |clock| {
@@ -117,7 +117,7 @@ fn started_at() -> Option<f64> {
     })
 }
 
-/// A field of proc_pid_status(5); sizes are in kB.
+/// Returns a field of proc_pid_status(5); sizes are in kB.
 fn field(status: &str, name: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()

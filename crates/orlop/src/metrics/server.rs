@@ -1,4 +1,4 @@
-//! The HTTP endpoint of metrics and health.
+//! The HTTP endpoint of metrics and health checks.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ use super::entrance::{Channel, Guard, Refusal};
 use super::health::Health;
 use super::process::Process;
 
-/// What the endpoint answers with.
+/// State of the endpoint.
 #[derive(Debug)]
 pub(crate) struct Exporter {
     registry: Registry,
@@ -33,7 +33,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Exports the metrics of `registry`, and the process's own.
+    /// Exports the metrics of `registry` and of the process.
     pub(crate) fn new(mut registry: Registry, health: Arc<Health>, engine: Running) -> Self {
         registry.register_collector(Box::new(Process));
         registry.register_collector(Box::new(EngineGauges(Arc::clone(&engine))));
@@ -57,17 +57,17 @@ impl Exporter {
         }
     }
 
-    /// Who may ask from now on.
+    /// Replaces the access control.
     pub(crate) fn set_guard(&self, guard: Guard) {
         *self.guard.write() = Arc::new(guard);
     }
 
-    /// Whether names of cri-dockerd's are told from now on.
+    /// Enables or disables the metric names of cri-dockerd.
     pub(crate) fn set_docker_names(&self, wanted: bool) {
         self.docker_names.store(wanted, Ordering::Relaxed);
     }
 
-    /// The answer, where no engine of others has to be asked for it. Blocks.
+    /// Returns the response, or `None` if the Docker Engine must be queried. Blocks.
     fn respond(&self, method: &Method, path: &str) -> Option<Response<Full<Bytes>>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
             return Some(plain(
@@ -93,7 +93,7 @@ impl Exporter {
         })
     }
 
-    /// What Docker's engine has, which answers when it likes: no thread waits for it.
+    /// Returns the state of the Docker Engine. It may be slow, so no thread blocks on it.
     async fn state_of_docker(&self) -> Response<Full<Bytes>> {
         let Some(Backend::Docker(shim)) = self.engine.get() else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n");
@@ -132,10 +132,10 @@ impl Exporter {
     }
 }
 
-/// A scraper holds one connection; there are never many.
+/// Maximum number of connections. A scraper holds one, so there are few.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long who asks waits for an engine that hangs.
+/// Timeout for an engine that hangs.
 const ENGINE: Duration = Duration::from_secs(10);
 
 const HEAD: HeadLimits = HeadLimits {
@@ -143,7 +143,7 @@ const HEAD: HeadLimits = HeadLimits {
     bytes: 16 << 10,
 };
 
-/// Serves until told to stop.
+/// Serves until it is stopped.
 pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: CancellationToken) {
     let accepting = AcceptLoop::new("cannot accept a connection", MAX_CONNECTIONS);
     let each = |connection, activity| meet(connection, activity, Arc::clone(&exporter));
@@ -152,7 +152,7 @@ pub(crate) async fn serve(listener: Listener, exporter: Arc<Exporter>, stop: Can
 
 async fn meet(connection: Connection, activity: Activity, exporter: Arc<Exporter>) {
     let guard = Arc::clone(&exporter.guard.read());
-    // No browser connects to a unix socket for a page.
+    // Browsers do not connect to unix sockets for a page.
     let channel = match connection {
         Connection::Unix(_) => Channel::Unix,
         Connection::Tcp(_) => Channel::Tcp,
@@ -186,7 +186,7 @@ async fn answer(
         async move {
             let (head, _) = request.into_parts();
             let asked = Arc::clone(&exporter);
-            // Counting reads files.
+            // Collecting metrics reads files.
             let answer = orlop_pool::blocking(move || {
                 match guard.check(channel, &head.uri, &head.headers) {
                     Ok(()) => exporter.respond(&head.method, head.uri.path()),

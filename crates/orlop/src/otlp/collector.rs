@@ -1,4 +1,4 @@
-//! Who takes spans, and how it is asked to.
+//! Client of a trace collector.
 
 use std::path::Path;
 use std::sync::Once;
@@ -17,19 +17,19 @@ use super::message::{ExportRequest, ExportResponse};
 use crate::config::Traces;
 use crate::config::values::TraceProtocol;
 
-/// A collector that takes longer gets the next ones.
+/// Timeout of a request. Spans of a request that times out are lost.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// No answer is longer.
+/// Maximum length of a response.
 const LONGEST_ANSWER: usize = 64 << 10;
 
-/// No file of headers or certificates is longer.
+/// Maximum size of a file with headers or certificates.
 const LONGEST_FILE: u64 = 1 << 20;
 
 /// The method of `opentelemetry.proto.collector.trace.v1`.
 const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
-/// A collector, ready to be asked.
+/// A configured collector.
 #[derive(Debug)]
 pub(crate) struct Collector {
     url: Url,
@@ -39,13 +39,13 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// The one that the configuration names, if it does. Blocks on files.
+    /// Returns the configured collector, if any. Blocks on files.
     pub(crate) fn of(traces: &Traces) -> anyhow::Result<Option<Self>> {
         static PROVIDER: Once = Once::new();
         let Some(to) = &traces.otlp else {
             return Ok(None);
         };
-        // Another part of the process may have chosen one already; that one is good too.
+        // Another part of the process may have installed a provider already; it works as well.
         PROVIDER
             .call_once(|| drop(rustls::crypto::aws_lc_rs::default_provider().install_default()));
         let mut url: Url = to
@@ -93,7 +93,7 @@ impl Collector {
         }))
     }
 
-    /// Sends spans; how many of them it did not take, and why.
+    /// Sends spans. Returns how many the collector rejected, and why.
     pub(super) async fn send(&self, request: &ExportRequest) -> anyhow::Result<Rejected> {
         let body = match self.protocol {
             TraceProtocol::Http => request.encode_to_vec().into(),
@@ -120,14 +120,14 @@ impl Collector {
             TraceProtocol::Http => bytes,
             TraceProtocol::Grpc => {
                 judge(&head.headers, &trailers)?;
-                // What is behind the message's flag and length.
+                // The payload after the flag and the length of the message.
                 bytes
                     .get(5..)
                     .map(Bytes::copy_from_slice)
                     .unwrap_or_default()
             }
         };
-        // The spans were taken, in whatever words that is said.
+        // The spans were accepted, so an invalid response body does not matter.
         let answer = ExportResponse::decode(answer).unwrap_or_default();
         let partly = answer.partial_success.unwrap_or_default();
         Ok(Rejected {
@@ -137,7 +137,7 @@ impl Collector {
     }
 }
 
-/// What a collector did not take of a request.
+/// Spans that the collector rejected.
 pub(super) struct Rejected {
     pub(super) spans: usize,
     pub(super) why: String,
@@ -149,7 +149,7 @@ fn client(
     authority: Option<&Path>,
 ) -> anyhow::Result<Client> {
     if !is_tls {
-        // A node without any certificates sends traces as well.
+        // A node without any certificates sends traces, too.
         return Ok(builder().tls_certs_only([]).build()?);
     }
     let Some(path) = authority else {
@@ -167,7 +167,7 @@ fn client(
         .map_err(of_client)
 }
 
-/// One header a line, as `name: value`; empty lines and those that begin with `#` say nothing.
+/// Parses headers, one `name: value` per line. Empty lines and lines that begin with `#` are ignored.
 fn read_headers(path: &Path) -> anyhow::Result<HeaderMap> {
     let text = String::from_utf8(read(path)?)
         .map_err(|_| anyhow!("{} is not valid UTF-8", path.display()))?;
@@ -177,7 +177,7 @@ fn read_headers(path: &Path) -> anyhow::Result<HeaderMap> {
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
-        // The value may be a secret: it is not shown.
+        // The value may be a secret, so the message does not show it.
         let wrong = || anyhow!("{}, line {number}: write `name: value`", path.display());
         let (name, value) = line.split_once(':').ok_or_else(wrong)?;
         let name: HeaderName = name.trim().parse().map_err(|_| wrong())?;
@@ -193,7 +193,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<u8>> {
         .with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// A message as gRPC frames it: not compressed, its length, itself.
+/// Frames a gRPC message: the flag for no compression, the length, the message.
 fn framed(request: &ExportRequest) -> anyhow::Result<Bytes> {
     let length = u32::try_from(request.encoded_len()).context("the request has too many spans")?;
     let mut frame = BytesMut::with_capacity(5 + length as usize);
@@ -203,7 +203,7 @@ fn framed(request: &ExportRequest) -> anyhow::Result<Bytes> {
     Ok(frame.freeze())
 }
 
-/// What gRPC says of how a call ended, which is in the headers where there is nothing else.
+/// Evaluates the gRPC status, which is in the headers if there is no body.
 fn judge(headers: &HeaderMap, trailers: &HeaderMap) -> anyhow::Result<()> {
     let status = |map: &HeaderMap| tonic::Status::from_header_map(map);
     let status = status(trailers).or_else(|| status(headers));
@@ -217,12 +217,12 @@ fn judge(headers: &HeaderMap, trailers: &HeaderMap) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With its causes, and without the address, which the log names.
+/// Formats the error with its causes, without the URL, which the log line has already.
 fn of_client(error: reqwest::Error) -> anyhow::Error {
     error.without_url().into()
 }
 
-/// Not on the reactor's threads: it panics where none can be started.
+/// Resolves names outside the reactor's thread pool, which panics if it cannot start a thread.
 struct Names;
 
 impl Resolve for Names {

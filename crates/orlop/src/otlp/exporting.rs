@@ -1,4 +1,4 @@
-//! Sending spans to the collector that the configuration names.
+//! Export of spans to the configured collector.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,19 +14,19 @@ use super::collector::Collector;
 use super::spans::request;
 use crate::config;
 
-/// Calls that end within this time go together.
+/// Calls that end within this time are sent together.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What the last ones may take when the daemon stops.
+/// Time limit of the last export when the daemon stops.
 const LAST: Duration = Duration::from_secs(1);
 
-/// The log is told no more often that there are more calls than can be sent.
+/// Interval between log lines about dropped spans.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Calls that go together at most.
+/// Maximum number of calls in one request.
 const BATCH: usize = 128;
 
-/// Traces that go to a collector, which may become another one.
+/// Export of traces; the collector can be replaced.
 #[derive(Debug)]
 pub(crate) struct Traced {
     sampling: Arc<Sampling>,
@@ -36,7 +36,7 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    /// From now on, as the configuration says. Blocks on files.
+    /// Starts the export. Blocks on files.
     pub(crate) fn start(config: &config::Traces, traces: &Traces) -> anyhow::Result<Self> {
         let collector = Collector::of(config)?;
         let sampling = Arc::new(Sampling::off());
@@ -55,14 +55,14 @@ impl Traced {
         Ok(traced)
     }
 
-    /// Calls that end from now on go there, and those that wait.
+    /// Replaces the collector for queued and future calls.
     pub(crate) fn send_to(&self, collector: Option<Collector>, config: &config::Traces) {
         let rate = collector.as_ref().map(|_| config.sample.per_million());
         self.to.send_replace(collector.map(Arc::new));
         self.sampling.set(rate);
     }
 
-    /// Sends what waits, for as long as a stop may take for it.
+    /// Sends the queued spans, within the time limit of a stop.
     pub(crate) async fn finish(&self) {
         self.sampling.set(None);
         self.stop.cancel();
@@ -106,7 +106,7 @@ async fn send_all(
             () = stop.cancelled() => {}
             () = sleep(overrun.pause()) => {}
         }
-        // Where more are there than go together, nothing is waited for; nor where these are the last.
+        // No pause if more than one batch is queued, or if these are the last spans.
         if !batch.is_empty() && batch.len() < BATCH {
             let _ = timeout(PAUSE, stop.cancelled()).await;
         }
@@ -143,7 +143,7 @@ async fn send_all(
     }
 }
 
-/// Spans for which there was no room, as far as the log was not told of them.
+/// Spans dropped because the queue was full, and not yet logged.
 #[derive(Default)]
 struct Overrun {
     spans: u64,
@@ -151,7 +151,7 @@ struct Overrun {
 }
 
 impl Overrun {
-    /// Takes more of them; how many there are now, if it is time to tell.
+    /// Adds dropped spans. Returns their number if it is time to log it.
     fn add(&mut self, spans: u64, now: Instant) -> Option<u64> {
         self.spans += spans;
         let is_time = self
@@ -173,7 +173,7 @@ impl Overrun {
         }
     }
 
-    /// Until it is time to look again.
+    /// Returns the time until the next log line is due.
     fn pause(&self) -> Duration {
         let Some(told) = self.told.filter(|_| self.spans > 0) else {
             return MINUTE;
@@ -182,7 +182,7 @@ impl Overrun {
     }
 }
 
-/// What the log was told: a collector that is away would fill it.
+/// State of the log about a failing collector, which would fill the log otherwise.
 #[derive(Default)]
 struct Spell {
     is_told: bool,
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// A collector of one request, and what it takes. It answers only if it is to.
+    /// Starts a collector that takes one request. It responds only if `answers` is set.
     fn collector(answers: bool) -> (config::Traces, std::thread::JoinHandle<Vec<u8>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -248,7 +248,7 @@ mod tests {
         (config, takes)
     }
 
-    /// A call that has just ended when the daemon does; how long its end takes.
+    /// Measures how long the daemon takes to end after a call that has just ended.
     async fn ended(config: &config::Traces) -> Duration {
         let traces = Traces::new(Metrics::default());
         let traced = Traced::start(config, &traces).unwrap();

@@ -1,4 +1,4 @@
-//! The messages of OTLP, as far as they are used: `opentelemetry.proto.collector.trace.v1` and what it is made of.
+//! The OTLP messages in use: those of `opentelemetry.proto.collector.trace.v1` and their parts.
 
 use prost::Message;
 
@@ -96,7 +96,7 @@ pub(super) struct KeyValue {
     pub(super) value: Option<AnyValue>,
 }
 
-/// Of its kinds, text alone.
+/// Only the text variant is used.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct AnyValue {
     #[prost(string, optional, tag = "1")]
@@ -110,7 +110,7 @@ pub(super) struct ExportResponse {
     pub(super) partial_success: Option<PartialSuccess>,
 }
 
-/// What of a request was not taken; `ExportTracePartialSuccess`.
+/// Spans that were rejected; `ExportTracePartialSuccess`.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PartialSuccess {
     #[prost(int64, tag = "1")]

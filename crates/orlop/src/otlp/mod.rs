@@ -1,7 +1,6 @@
-//! Traces for OpenTelemetry: finished calls are sent as spans to a collector, by OTLP with protobuf, over HTTP
-//! or gRPC.
+//! Traces for OpenTelemetry: finished calls are sent as spans to a collector by OTLP with protobuf, over HTTP or gRPC.
 //!
-//! What a collector does not take in time is lost and counted: pods never wait for it.
+//! Spans that a collector does not accept in time are dropped and counted: pods never wait for it.
 
 mod collector;
 mod exporting;

@@ -1,4 +1,4 @@
-//! A finished call in the words of OTLP.
+//! Conversion of a finished call to an OTLP span.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use super::message::{
     Status, StatusCode,
 };
 
-/// The trace is kept by who began it, or by us.
+/// Flag: the trace is sampled.
 const SAMPLED: u32 = 0x1;
-/// It is known whether the parent is another process's, and it is.
+/// Flags: it is known whether the parent span is remote, and it is.
 const KNOWN_REMOTE: u32 = 0x100;
 const REMOTE: u32 = 0x200;
 
-/// The request that brings these calls.
+/// Creates the request for these calls.
 pub(super) fn request(calls: &[FinishedCall], host: &str) -> ExportRequest {
     let attributes = vec![
         text("service.name", "orlop"),
@@ -99,7 +99,7 @@ fn span(call: &FinishedCall, span: &timeline::Span, id: [u8; 8], kind: SpanKind)
     }
 }
 
-/// Anything but zeros, which stand for none.
+/// Returns a random ID other than zero, which means "none".
 fn new_id() -> [u8; 8] {
     rand::random::<u64>().max(1).to_be_bytes()
 }

@@ -1,5 +1,5 @@
-//! A CPU profile of this process: a timer of the kernel counts its processor time, and SIGPROF interrupts the thread
-//! at work, whose stack is a sample.
+//! CPU profile of this process: a kernel timer counts its processor time, and SIGPROF interrupts the running thread,
+//! whose stack becomes a sample.
 //!
 //! ```text
 //! daemon:  sampler ──► stacks ──► symbols ──► Profile (JSON)

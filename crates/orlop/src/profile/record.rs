@@ -1,4 +1,4 @@
-//! A recording of some seconds.
+//! Recording of a CPU profile for some seconds.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::recording::Profile;
 use super::sampler::Sampler;
 use super::stacks::Stacks;
 
-/// Seconds that a recording may last.
+/// Maximum length of a recording in seconds.
 pub(crate) const MOST_SECONDS: u64 = 600;
 
-/// Between two looks at the samples.
+/// Interval between two reads of the samples.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Records this process for some seconds, or until it is to stop. The recording ends if nobody waits for it.
+/// Records this process for some seconds, or until `stop`. The recording also ends if its future is dropped.
 pub(crate) async fn record(seconds: u64, stop: &CancellationToken) -> anyhow::Result<Profile> {
     if !(1..=MOST_SECONDS).contains(&seconds) {
         bail!("a profile lasts from 1 to {MOST_SECONDS} seconds, not {seconds}");

@@ -1,28 +1,28 @@
-//! A recording, as the daemon sends it.
+//! A recorded profile, as the daemon sends it.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A recording, as the daemon sends it.
+/// A recorded profile, as the daemon sends it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Profile {
     pub(crate) pid: u32,
     /// Processor time between two samples.
     pub(crate) period_ns: u64,
     pub(crate) took_ms: u64,
-    /// Samples that the daemon had no memory for.
+    /// Samples lost because the buffer was full.
     pub(crate) lost: u64,
     /// Names of functions and threads.
     pub(crate) names: Vec<String>,
     pub(crate) stacks: Vec<Stack>,
 }
 
-/// Who called whom, and in how many samples. Names are indexes into [`Profile::names`].
+/// One call stack and its number of samples. Names are indexes into [`Profile::names`].
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Stack {
     pub(crate) thread: usize,
-    /// The innermost last.
+    /// Functions of the stack, innermost last.
     pub(crate) functions: Vec<usize>,
     pub(crate) count: u64,
 }
@@ -44,7 +44,7 @@ impl Profile {
             .fold(0, |sum, stack| sum.saturating_add(stack.count))
     }
 
-    /// The processor time that was seen.
+    /// Returns the processor time of all samples.
     pub(crate) fn busy(&self) -> Duration {
         Duration::from_nanos(self.samples().saturating_mul(self.period_ns))
     }

@@ -1,9 +1,9 @@
-//! The SIGPROF handler and the timer that calls it.
+//! The SIGPROF handler and its timer.
 //!
-//! The handler makes three system calls of its own and touches nothing that the interrupted code may have locked: it
-//! reads the stack through `/proc/self/mem`, where a wrong address is an error and no fault, and writes the sample into
-//! a pipe. Outside a recording neither timer nor handler exist. Children have no such timer, and `execve` resets
-//! handlers, so no program that the daemon starts sees any of this.
+//! The handler makes three system calls and touches nothing that the interrupted code may have locked. It reads the
+//! stack through `/proc/self/mem`, where a wrong address is an error and no fault, and writes the sample into a pipe.
+//! Neither the timer nor the handler exists outside a recording. Child processes have no such timer, and `execve`
+//! resets handlers, so programs that the daemon starts are not affected.
 #![allow(unsafe_code)]
 
 use std::fs::File;
@@ -18,38 +18,38 @@ use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 
 use super::stacks::Stacks;
 
-/// Samples for each second of processor time. Each kernel can count it: the slowest have 100 ticks a second.
+/// Samples per second of processor time. Every kernel supports it: the slowest have 100 ticks a second.
 const FREQUENCY: u64 = 99;
-/// Functions of a sample: a record is written in one piece up to 4096 bytes.
+/// Maximum functions of a sample: a pipe write of up to 4096 bytes is atomic.
 const DEPTH: usize = 128;
-/// Words of a record before its functions: their number, and the thread.
+/// Words in a record before its functions: the number of functions and the thread.
 const HEAD: usize = 2;
 const WORD: usize = size_of::<u64>();
-/// Records between two looks: 0.1 s of some hundred processors.
+/// Buffer between two reads: 0.1 s of some hundred processors.
 const PIPE_SIZE: usize = 1 << 20;
 
 static AT_WORK: AtomicBool = AtomicBool::new(false);
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static MEMORY: AtomicI32 = AtomicI32::new(-1);
-/// Handlers that run at this moment.
+/// Number of running handlers.
 static HANDLERS: AtomicUsize = AtomicUsize::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 
 /// A recording. Dropping it stops the timer and removes the handler.
 pub(super) struct Sampler {
     samples: OwnedFd,
-    /// The beginning of a record whose end is still in the pipe.
+    /// Start of a record whose end is still in the pipe.
     rest: Vec<u8>,
     is_running: bool,
     lost: u64,
     before: libc::sigaction,
-    // What the handler uses is closed when no handler runs.
+    // File descriptors of the handler, closed when no handler runs.
     _pipe: OwnedFd,
     _memory: File,
 }
 
 impl Sampler {
-    /// Starts a recording, unless there is one.
+    /// Starts a recording, or returns `None` if one is running.
     pub(super) fn start() -> io::Result<Option<Self>> {
         let memory = File::open("/proc/self/mem")?;
         let (samples, pipe) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
@@ -81,7 +81,7 @@ impl Sampler {
         Duration::from_micros(1_000_000 / FREQUENCY)
     }
 
-    /// Takes the samples that there are.
+    /// Reads the available samples.
     pub(super) fn drain(&mut self, into: &mut Stacks) {
         let mut bytes = vec![0; 64 << 10];
         while let Ok(count @ 1..) = rustix::io::read(&self.samples, &mut bytes) {
@@ -101,7 +101,7 @@ impl Sampler {
         }
     }
 
-    /// Ends the recording; what was sampled can still be taken.
+    /// Ends the recording; samples in the pipe can still be read.
     pub(super) fn stop(&mut self) {
         if !std::mem::replace(&mut self.is_running, false) {
             return;
@@ -111,16 +111,16 @@ impl Sampler {
         while HANDLERS.load(SeqCst) > 0 {
             thread::sleep(Duration::from_micros(100));
         }
-        // A signal that waits for its thread would end the process if nobody handled it.
+        // A pending signal would end the process if there were no handler.
         if (0..1000).any(|_| is_delivered()) {
-            // SAFETY: it is what the kernel gave for this signal.
+            // SAFETY: the kernel returned this action for this signal.
             unsafe { libc::sigaction(libc::SIGPROF, &raw const self.before, std::ptr::null_mut()) };
         }
         self.lost = LOST.load(SeqCst);
         AT_WORK.store(false, SeqCst);
     }
 
-    /// Samples that found the pipe full, once the recording has ended.
+    /// Returns the number of samples lost to a full pipe, once the recording has ended.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
@@ -132,11 +132,11 @@ impl Drop for Sampler {
     }
 }
 
-/// Installs the handler, and returns what was there before.
+/// Installs the handler, and returns the previous action.
 fn install() -> io::Result<libc::sigaction> {
     let mut before = MaybeUninit::uninit();
-    // SAFETY: all of the structures are initialised, and the handler calls only what is safe in a handler. Calls that
-    // the kernel can restart are restarted.
+    // SAFETY: all structures are initialised, and the handler calls only functions that are safe in a handler. The
+    // kernel restarts calls that can be restarted.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handle as *const () as libc::sighandler_t;
@@ -160,14 +160,14 @@ fn set_timer(period: Duration) -> io::Result<()> {
         it_interval: period,
         it_value: period,
     };
-    // SAFETY: the structure is initialised; the old one is not asked for.
+    // SAFETY: the structure is initialised; the old value is not requested.
     match unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const timer, std::ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }
 }
 
-/// Whether no SIGPROF waits to be delivered; waits a moment if one does.
+/// Returns whether no SIGPROF is pending; waits briefly if one is.
 fn is_delivered() -> bool {
     let mut pending = MaybeUninit::uninit();
     // SAFETY: sigpending initialises the set.
@@ -182,14 +182,14 @@ fn is_delivered() -> bool {
     !waits
 }
 
-/// Writes the stack of the interrupted thread into the pipe. rustix calls the kernel itself, so `errno` stays.
+/// Writes the stack of the interrupted thread into the pipe. rustix makes raw system calls, so `errno` is unchanged.
 extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     HANDLERS.fetch_add(1, SeqCst);
     let (pipe, memory) = (PIPE.load(SeqCst), MEMORY.load(SeqCst));
     if pipe >= 0 {
         // SAFETY: the kernel passes the registers of the interrupted thread to a handler with SA_SIGINFO.
         let (place, frame) = unsafe { registers(&*context.cast()) };
-        // SAFETY: they are closed when `HANDLERS` is zero.
+        // SAFETY: the descriptors are closed only when `HANDLERS` is zero.
         let (pipe, memory) =
             unsafe { (BorrowedFd::borrow_raw(pipe), BorrowedFd::borrow_raw(memory)) };
         let mut record = [0; HEAD + DEPTH];
@@ -207,7 +207,7 @@ extern "C" fn handle(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc
     HANDLERS.fetch_sub(1, SeqCst);
 }
 
-/// Follows the frame pointers: each frame has that of its caller, and the place where the caller goes on.
+/// Follows the frame pointers: each frame holds the caller's frame and the return address.
 fn walk(memory: BorrowedFd<'_>, place: u64, mut frame: u64, into: &mut [u64]) -> usize {
     let mut length = 0;
     let mut place = place;
@@ -234,7 +234,7 @@ fn walk(memory: BorrowedFd<'_>, place: u64, mut frame: u64, into: &mut [u64]) ->
     length
 }
 
-/// The place of the code, and the pointer to the frame.
+/// Returns the program counter and the frame pointer.
 #[cfg(target_arch = "x86_64")]
 fn registers(context: &libc::ucontext_t) -> (u64, u64) {
     let registers = &context.uc_mcontext.gregs;
@@ -242,7 +242,7 @@ fn registers(context: &libc::ucontext_t) -> (u64, u64) {
     (of(libc::REG_RIP), of(libc::REG_RBP))
 }
 
-/// The place of the code, and the pointer to the frame.
+/// Returns the program counter and the frame pointer.
 #[cfg(target_arch = "aarch64")]
 fn registers(context: &libc::ucontext_t) -> (u64, u64) {
     (context.uc_mcontext.pc, context.uc_mcontext.regs[29])
@@ -274,14 +274,14 @@ mod tests {
         black_box(work_of_the_innermost(end))
     }
 
-    /// Processor time of this process.
+    /// Returns the processor time of this process.
     fn used() -> Duration {
         clock_gettime(ClockId::ProcessCPUTime).try_into().unwrap()
     }
 
     fn timer() -> libc::itimerval {
         let mut timer = MaybeUninit::uninit();
-        // SAFETY: getitimer fills the structure in.
+        // SAFETY: getitimer fills in the structure.
         unsafe {
             libc::getitimer(libc::ITIMER_PROF, timer.as_mut_ptr());
             timer.assume_init()
@@ -290,14 +290,14 @@ mod tests {
 
     fn handler() -> libc::sighandler_t {
         let mut action = MaybeUninit::uninit();
-        // SAFETY: sigaction fills the structure in.
+        // SAFETY: sigaction fills in the structure.
         unsafe {
             libc::sigaction(libc::SIGPROF, std::ptr::null(), action.as_mut_ptr());
             action.assume_init().sa_sigaction
         }
     }
 
-    // One test: there is one timer for the whole process.
+    // One test, as there is one timer for the whole process.
     #[test]
     fn samples_are_as_many_as_promised_and_nothing_stays_behind() {
         let mut sampler = Sampler::start().unwrap().unwrap();
@@ -310,7 +310,7 @@ mod tests {
                 scope.spawn(|| caller_of_the_innermost(end));
             }
             while used() < end {
-                // What is started meanwhile has neither the timer nor the signal.
+                // A program started meanwhile has neither the timer nor the signal.
                 let mut status = Command::new("grep");
                 let status = status.args(["SigIgn", "/proc/self/status"]).output();
                 let status = status.unwrap();

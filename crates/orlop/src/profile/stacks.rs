@@ -1,23 +1,23 @@
-//! The samples of a recording, each stack once.
+//! The samples of a recording, deduplicated by stack.
 
 use std::collections::HashMap;
 
 use super::recording::{Profile, Stack};
 use super::symbols::Symbols;
 
-/// Kinds of stacks that are kept apart. Those that come later are counted by their innermost place alone.
+/// Limit of distinct stacks. Further ones are counted by their innermost address only.
 const MOST: usize = 20_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Stacks {
-    /// By thread and places, the innermost first.
+    /// Counts by thread and addresses, innermost first.
     seen: HashMap<(usize, Box<[u64]>), u64>,
     threads: HashMap<u32, usize>,
     names: Names,
     lost: u64,
 }
 
-/// Texts, each once.
+/// Interned strings.
 #[derive(Debug, Default)]
 struct Names {
     all: Vec<String>,
@@ -25,7 +25,7 @@ struct Names {
 }
 
 impl Stacks {
-    /// Counts a sample.
+    /// Adds a sample.
     pub(super) fn add(&mut self, thread: u32, places: Box<[u64]>) {
         let names = &mut self.names;
         let thread = *self
@@ -43,7 +43,7 @@ impl Stacks {
         *self.seen.entry(stack).or_default() += 1;
     }
 
-    /// Names the functions. Blocks on the program's file.
+    /// Resolves the function names. Blocks on the program's file.
     pub(super) fn named(self, profile: Profile) -> Profile {
         let Self {
             seen,
@@ -54,7 +54,7 @@ impl Stacks {
         let symbols = Symbols::of(seen.keys().flat_map(|(_, places)| code(places)));
         let mut merged: HashMap<(usize, Vec<usize>), u64> = HashMap::new();
         for ((thread, places), count) in seen {
-            // A frame that is none, in code without frame pointers, leads to no function.
+            // In code without frame pointers a false frame leads to no function.
             let known = code(&places).map_while(|place| symbols.name(place));
             let mut functions: Vec<usize> =
                 known.map(|name| names.index(name.to_owned())).collect();
@@ -80,7 +80,7 @@ impl Stacks {
     }
 }
 
-/// The places of the code that runs: a caller is at its call, before the place where it goes on.
+/// Returns the addresses of the running code: for a caller, that of the call rather than the return address.
 fn code(places: &[u64]) -> impl Iterator<Item = u64> {
     let calls = places.iter().skip(1).map(|place| place.saturating_sub(1));
     places.iter().take(1).copied().chain(calls)

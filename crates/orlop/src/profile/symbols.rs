@@ -1,4 +1,4 @@
-//! The names of the functions of this process.
+//! Resolution of addresses to the function names of this process.
 #![allow(unsafe_code)]
 
 use std::collections::HashMap;
@@ -8,16 +8,16 @@ use std::mem::MaybeUninit;
 
 use object::{Object as _, ObjectKind, ObjectSymbol as _, ReadCache, SymbolKind};
 
-/// Names are cut off here: those of generic functions have no end.
+/// Maximum length of a name: names of generic functions are unbounded.
 const LONGEST: usize = 1024;
 
-/// The names of some places.
+/// Function names by address.
 #[derive(Debug, Default)]
 pub(super) struct Symbols(HashMap<u64, String>);
 
 impl Symbols {
-    /// Looks places up: those of the program in its file, which may be deleted, and those of libraries in the tables of
-    /// the dynamic linker. Places outside code have no name.
+    /// Resolves addresses: those of the program in its file, which may be deleted, and those of libraries through the
+    /// dynamic linker. Addresses outside code have no name.
     pub(super) fn of(places: impl Iterator<Item = u64>) -> Self {
         let own = module(readable as *const () as u64);
         let own = own.map_or(0, |module| module.base);
@@ -40,7 +40,7 @@ impl Symbols {
         Self(names)
     }
 
-    /// The function at a place.
+    /// Returns the function at an address.
     pub(super) fn name(&self, place: u64) -> Option<&str> {
         self.0.get(&place).map(String::as_str)
     }
@@ -53,7 +53,7 @@ fn name_program(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let cache = ReadCache::new(File::open("/proc/self/exe")?);
     let file = object::File::parse(&cache)?;
-    // Only a program that can be anywhere counts its places from its beginning.
+    // Addresses are relative to the base only in a position-independent program.
     let base = if file.kind() == ObjectKind::Dynamic {
         base
     } else {
@@ -78,24 +78,24 @@ fn name_program(
     Ok(())
 }
 
-/// The name as it is in the source, without the hash at its end.
+/// Returns the name as in the source, without the hash at its end.
 fn readable(symbol: &str) -> String {
     let mut name = format!("{:#}", rustc_demangle::demangle(symbol));
     name.truncate(name.floor_char_boundary(LONGEST));
     name
 }
 
-/// The program or library at a place.
+/// The program or library at an address.
 struct Module {
     base: u64,
-    /// Its function at the place if others can call it, else its file.
+    /// Name of the exported function at the address, else of the file.
     name: String,
 }
 
 fn module(place: u64) -> Option<Module> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
-    // SAFETY: dladdr only compares the address with the mappings of the process, and fills the structure in if it
-    // returns success. Its texts belong to libraries that are never unloaded.
+    // SAFETY: dladdr only compares the address with the mappings of the process, and fills in the structure if it
+    // succeeds. Its strings belong to libraries that are never unloaded.
     unsafe {
         if libc::dladdr(place as *const libc::c_void, found.as_mut_ptr()) == 0 {
             return None;

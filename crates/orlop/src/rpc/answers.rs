@@ -1,11 +1,11 @@
-//! Answers that wait until their clients read them.
+//! Memory accounting for responses that clients have not read yet.
 //!
-//! Who asks for lists and reads none of them would have all of the node's memory otherwise. A process may
-//! have half of what there is for answers, so that one which does not read keeps no other from its own. Where
-//! that or all is taken nevertheless, connections are closed whose answers have waited for long.
+//! A client that requests lists and never reads the responses would otherwise use up the node's memory. One process may
+//! use half of the memory for responses, so that it cannot block other clients. If a process exceeds its half, or the
+//! total is used up, connections whose responses have waited too long are closed.
 //!
-//! Only large answers are refused, which are lists and states: who asks again has them. A small one tells what
-//! was done, which is not undone by saying that it was not.
+//! Only large responses are refused. These are lists and states, which a client can request again. A small response
+//! reports what was done, and an error would not undo it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use tonic::Status;
 
 use super::peer::Peer;
 
-/// For all answers at a time; one more is let in where none waits.
+/// Limit for all responses together; a single response is always accepted.
 const ALL: usize = 256 << 20;
-/// For those of one process.
+/// Limit for the responses to one process.
 const OF_ONE: usize = ALL / 2;
-/// What an answer takes beside its bytes.
+/// Bytes that a response uses in addition to its content.
 const BESIDE: usize = 1 << 10;
-/// An answer that is no larger is never refused.
+/// Responses up to this size are never refused.
 pub(super) const SMALL: usize = 16 << 10;
 
-/// All that wait.
+/// All unread responses.
 #[derive(Debug, Default)]
 pub(super) struct Answers(Mutex<Waiting>);
 
@@ -35,7 +35,7 @@ struct Waiting {
     bytes: usize,
     of_process: HashMap<Option<u32>, usize>,
     next: u64,
-    /// The oldest first.
+    /// Sorted by age, oldest first.
     answers: BTreeMap<u64, Answer>,
 }
 
@@ -46,12 +46,12 @@ struct Answer {
     since: Instant,
 }
 
-/// The room of an answer, until it has been read.
+/// Reserved memory of a response, released when it was read.
 #[derive(Debug)]
 pub(super) struct Share(Arc<Answers>, u64);
 
 impl Answers {
-    /// Has an answer of so many bytes wait for its client, if there is room.
+    /// Reserves memory for a response until the client reads it, if the limits allow it.
     pub(super) fn wait(self: &Arc<Self>, peer: &Peer, bytes: usize) -> Result<Share, Status> {
         self.wait_from(peer, bytes, Instant::now())
     }
@@ -92,7 +92,7 @@ impl Answers {
         Ok(Share(Arc::clone(self), number))
     }
 
-    /// Counts what is under way already, whether there is room for it or not.
+    /// Reserves memory for a response that is already being sent, regardless of the limits.
     pub(super) fn count(self: &Arc<Self>, peer: &Peer, bytes: usize) -> Share {
         let number = self.0.lock().add(peer, bytes + BESIDE, Instant::now());
         Share(Arc::clone(self), number)
@@ -113,7 +113,7 @@ impl Waiting {
         self.next
     }
 
-    /// Closes connections of such peers whose answers have waited for long.
+    /// Closes the connections of matching peers whose responses have waited too long.
     fn close_late(&self, now: Instant, is_meant: impl Fn(&Peer) -> bool) {
         let late = self.answers.values();
         let late = late.take_while(|answer| now.duration_since(answer.since) >= READ_TIMEOUT);
@@ -121,7 +121,7 @@ impl Waiting {
             .for_each(Answer::close);
     }
 
-    /// Closes the connection of a process whose answer has waited for longest.
+    /// Closes the connection of the process's oldest response.
     fn close_first(&self, process: Option<u32>) {
         let mut own = self.answers.values();
         let first = own.find(|it| it.peer.process() == process && !it.peer.is_leaving());
@@ -130,7 +130,7 @@ impl Waiting {
 }
 
 impl Answer {
-    /// Closes the connection that it waits on.
+    /// Closes the connection of this response.
     fn close(&self) {
         if !self.peer.is_leaving() {
             let (pid, bytes) = (self.peer.process(), self.bytes);

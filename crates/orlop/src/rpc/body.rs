@@ -1,4 +1,4 @@
-//! The answer's body: a message, or a stream of them.
+//! The body of a response: one message, or a stream of messages.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -21,23 +21,22 @@ use super::call::Call;
 use super::layer::{Policy, panicked};
 use super::peer::Peer;
 
-/// A body that notes how its call ends.
+/// A response body that records how its call ends.
 ///
-/// The first time it has to wait it proves to be a stream: it then counts as one,
-/// and ends when the daemon closes.
+/// If it is not complete at the first poll it is a stream: it then counts as one, and ends when the daemon stops.
 pub(crate) struct CallBody {
     inner: Body,
     call: Option<Call>,
     policy: Arc<Policy>,
     stream: Option<Stream>,
-    /// What the inner body has given already.
+    /// Frames that were already polled from the inner body.
     ready: VecDeque<Result<Frame<Bytes>, Status>>,
-    /// Who gets a stream's messages.
+    /// The peer that receives the messages of a stream.
     listener: Option<Peer>,
 }
 
-/// The bytes of an answer, with what lasts until they are written: the server takes a message whole as soon as
-/// there is room for one byte of it, and is done with the body then.
+/// The bytes of a response, with guards that live until they are written. The server takes a message as soon as it can
+/// write one byte of it, and drops the body then.
 struct Kept {
     bytes: Bytes,
     _share: Share,
@@ -84,8 +83,7 @@ impl CallBody {
         }
     }
 
-    /// Finds out how much an answer takes that is one message, and whether there is room for it until its
-    /// client reads it. A stream has bounds of its own.
+    /// Reserves memory for a response of one message until the client reads it. Streams have their own limits.
     pub(super) async fn weigh(&mut self, peer: &Peer) {
         let is_whole = poll_fn(|context| Poll::Ready(self.is_one_message(context))).await;
         let weighed = if is_whole {
@@ -100,11 +98,11 @@ impl CallBody {
         }
     }
 
-    /// Keeps the room of an answer that is here.
+    /// Reserves memory for a complete response.
     fn keep(&mut self, peer: &Peer) -> Result<(), Status> {
         let mut frames = self.ready.iter_mut().flatten();
         let Some(frame) = frames.find(|frame| frame.is_data()) else {
-            // The few bytes of an error.
+            // An error without a message takes only a few bytes.
             return Ok(());
         };
         let bytes = frame.data_ref().cloned().unwrap_or_default();
@@ -114,7 +112,7 @@ impl CallBody {
         Ok(())
     }
 
-    /// Whether what comes is one message with its end, which then is here.
+    /// Polls the inner body and returns whether it is one message that is already complete.
     fn is_one_message(&mut self, context: &mut Context<'_>) -> bool {
         for _ in 0..2 {
             match self.poll_inner(context) {
@@ -143,7 +141,7 @@ impl CallBody {
         polled.unwrap_or_else(|_| Poll::Ready(self.close(&panicked())))
     }
 
-    /// The inner body has nothing yet.
+    /// Handles a pending inner body.
     fn wait(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Status>> {
         self.be_stream()?;
         if let Some(call) = &mut self.call {
@@ -159,7 +157,7 @@ impl CallBody {
         })
     }
 
-    /// Takes the room of a stream, once.
+    /// Takes a stream permit, once.
     fn be_stream(&mut self) -> Result<(), Status> {
         if self.stream.is_none() {
             let room = self.policy.limits().open_stream()?;
@@ -186,7 +184,7 @@ impl CallBody {
         }
     }
 
-    /// Ends the body with a status of our own.
+    /// Ends the body with a status of the daemon.
     fn close(&mut self, status: &Status) -> Option<Result<Frame<Bytes>, Status>> {
         self.inner = Body::empty();
         self.note(status);

@@ -1,4 +1,4 @@
-//! One call from its first byte to its last: what is counted and logged of it.
+//! The life of one call, with its log lines and metrics.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::in_work::Listed;
 use super::method::Method;
 use crate::memory::Settling;
 
-/// A call in work. Whatever becomes of it, dropping it closes the books.
+/// A running call. Dropping it records its outcome, however it ends.
 #[derive(Debug)]
 pub(super) struct Call {
     method: Method,
@@ -62,13 +62,12 @@ impl Call {
         &self.span
     }
 
-    /// How long the call may be in work before it is worth a line.
+    /// Returns the duration after which a running call is logged as slow.
     pub(super) fn slow(&self) -> Option<Duration> {
         self.slow
     }
 
-    /// The call is in work for unusually long: who looks into the log now learns
-    /// which one.
+    /// Logs that the call is still running after an unusually long time.
     pub(super) fn still_going(&self) {
         tracing::warn!(
             seconds = self.started.elapsed().as_secs(),
@@ -76,17 +75,17 @@ impl Call {
         );
     }
 
-    /// The call has become a stream, which may last.
+    /// Marks the call as a stream, which may last.
     pub(super) fn opened_stream(&mut self) {
         self.streaming = true;
     }
 
-    /// What has the peer count as one that calls: the answer takes it along.
+    /// Returns the guard that marks the peer as calling; the response keeps it.
     pub(super) fn take_calling(&mut self) -> Option<InProgress> {
         self.calling.take()
     }
 
-    /// How the call ended. The first word counts.
+    /// Records how the call ended. The first outcome counts.
     pub(super) fn ended(&mut self, code: Code, message: &str) {
         self.outcome.get_or_insert_with(|| Outcome {
             code,
@@ -101,7 +100,7 @@ impl Drop for Call {
         if let Some(settling) = &self.settling {
             settling.worked();
         }
-        // Nobody said how it ended: the client left, or its connection did.
+        // No outcome was recorded: the client or its connection is gone.
         let outcome = self.outcome.take().unwrap_or_else(|| Outcome {
             code: Code::Cancelled,
             message: "the client disconnected".to_owned(),
@@ -133,7 +132,7 @@ impl Drop for Call {
     }
 }
 
-/// Codes that speak of trouble on this side.
+/// Returns whether a code means a problem of this daemon.
 fn is_alarming(code: Code) -> bool {
     matches!(
         code,
@@ -141,7 +140,7 @@ fn is_alarming(code: Code) -> bool {
     )
 }
 
-/// Codes that are part of the kubelet's day.
+/// Returns whether a code is usual in the work of the kubelet.
 fn is_routine(code: Code) -> bool {
     matches!(code, Code::NotFound | Code::Cancelled | Code::Unimplemented)
 }

@@ -1,4 +1,4 @@
-//! What is counted of calls.
+//! Metrics of calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ struct OutcomeLabels {
     code: &'static str,
 }
 
-/// From a list out of memory to a pull of a large image.
+/// Buckets from a list in memory to the pull of a large image.
 const BUCKETS: [f64; 16] = [
     0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0,
     300.0,
@@ -72,7 +72,7 @@ impl CallMetrics {
         Arc::new(metrics)
     }
 
-    /// Counts a call in. The counter it gets counts it out.
+    /// Counts the start of a call. The returned counter counts its end.
     pub(crate) fn begin(self: &Arc<Self>, method: Method) -> CallCounter {
         let labels = labels(method);
         self.started.get_or_create(&labels).inc();
@@ -81,12 +81,12 @@ impl CallMetrics {
     }
 }
 
-/// Counts one call out.
+/// Counter of one call.
 #[derive(Debug)]
 pub(crate) struct CallCounter(Arc<CallMetrics>);
 
 impl CallCounter {
-    /// The call has ended, after so long where that says anything.
+    /// Counts the end of a call, with its duration if that is meaningful.
     pub(crate) fn finish(&self, method: Method, code: Code, duration: Option<Duration>) {
         let labels = labels(method);
         self.0.in_flight.get_or_create(&labels).dec();
@@ -113,7 +113,7 @@ fn labels(method: Method) -> MethodLabels {
     }
 }
 
-/// The names that the gRPC specification gives codes.
+/// Returns the name of a code in the gRPC specification.
 fn code_name(code: Code) -> &'static str {
     match code {
         Code::Ok => "OK",

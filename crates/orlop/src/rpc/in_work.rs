@@ -1,4 +1,4 @@
-//! The calls in work, for people who look what waits.
+//! The running calls, for diagnostics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,22 +8,22 @@ use parking_lot::Mutex;
 
 use super::method::Method;
 
-/// A call in work.
+/// A running call.
 #[derive(Debug, Clone)]
 pub(crate) struct InWork {
     pub(crate) method: Method,
-    /// The request's id, as the log has it.
+    /// Request ID, as in the log.
     pub(crate) id: String,
-    /// The client's process.
+    /// Process of the client.
     pub(crate) pid: Option<i32>,
     pub(crate) begun: Instant,
 }
 
-/// All of them, the oldest first.
+/// All running calls, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct AllInWork(Mutex<(u64, BTreeMap<u64, InWork>)>);
 
-/// Takes its call off the list when it is dropped.
+/// Removes its call from the list when dropped.
 #[derive(Debug)]
 pub(super) struct Listed(Arc<AllInWork>, u64);
 

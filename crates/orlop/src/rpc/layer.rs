@@ -1,4 +1,4 @@
-//! The layer around all services.
+//! The tower layer around all services.
 
 use std::convert::Infallible;
 use std::panic::AssertUnwindSafe;
@@ -32,15 +32,15 @@ use super::request_id;
 use crate::config::Grpc;
 use crate::memory::Settling;
 
-/// What holds for all calls.
+/// State that all calls share.
 #[derive(Debug)]
 pub(crate) struct Policy {
     metrics: Arc<CallMetrics>,
     limits: RwLock<Arc<Limits>>,
     slow_call: RwLock<Option<Duration>>,
-    /// Ends streams, so that a daemon told to stop need not wait for them.
+    /// Ends streams, so that a stopping daemon need not wait for them.
     closing: CancellationToken,
-    /// Holds a token per call in work.
+    /// Holds a token for each running call.
     in_work: TaskTracker,
     listed: Arc<AllInWork>,
     answers: Arc<Answers>,
@@ -71,23 +71,23 @@ impl Policy {
         }
     }
 
-    /// From now on so many calls are taken, beside those that are in work.
+    /// Sets the limits of concurrent calls. Running calls keep their permits.
     pub(crate) fn set_limits(&self, grpc: &Grpc) {
         *self.limits.write() = limits(grpc);
     }
 
-    /// From now on calls count as slow after so long.
+    /// Sets the duration after which a call is logged as slow.
     pub(crate) fn set_slow_call(&self, after: Option<Duration>) {
         *self.slow_call.write() = after;
     }
 
-    /// Waits until no call is in work.
+    /// Waits until no call is running.
     pub(crate) async fn quiet(&self) {
         self.in_work.close();
         self.in_work.wait().await;
     }
 
-    /// The calls in work, the oldest first.
+    /// Returns the running calls, oldest first.
     pub(crate) fn calls(&self) -> Vec<InWork> {
         self.listed.all()
     }
@@ -100,7 +100,7 @@ impl Policy {
         &self.answers
     }
 
-    /// Cancelled when the daemon stops.
+    /// Returns the token that is cancelled when the daemon stops.
     pub(crate) fn closing(&self) -> &CancellationToken {
         &self.closing
     }
@@ -140,7 +140,7 @@ impl Policy {
     }
 }
 
-/// Puts a [`CallService`] around a service.
+/// Wraps a service in a [`CallService`].
 #[derive(Debug, Clone)]
 pub(crate) struct CallLayer(pub(crate) Arc<Policy>);
 
@@ -155,8 +155,7 @@ impl<S> Layer<S> for CallLayer {
     }
 }
 
-/// A service whose calls are named, counted, logged and bounded, and which
-/// answers even where a handler panics.
+/// A service that identifies, counts, logs and limits its calls, and responds even if a handler panics.
 #[derive(Debug, Clone)]
 pub(crate) struct CallService<S> {
     inner: S,
@@ -176,7 +175,7 @@ where
     type Future = CallFuture;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        // Each call has a clone of its own, made ready before it is called.
+        // Each call has its own clone, made ready before it is called.
         Poll::Ready(Ok(()))
     }
 
@@ -192,8 +191,8 @@ where
         let id = request_id::of(request.headers());
         let mut call = policy.begin(&request, id.to_str().unwrap_or_default());
         let span = call.span().clone();
-        // Begins with the call: the library's own timer, started later, answers
-        // CANCELLED where gRPC says DEADLINE_EXCEEDED.
+        // The deadline starts with the call: the library's timer starts later, and returns CANCELLED instead of
+        // DEADLINE_EXCEEDED.
         let deadline = deadline(&request);
         let work = async move {
             let response = tokio::select! {
@@ -217,7 +216,7 @@ where
     }
 }
 
-/// Has the service answer, or answers for it.
+/// Calls the service, or responds in its place.
 async fn answer<S>(mut service: S, request: Request<Body>, policy: &Policy) -> Response<Body>
 where
     S: Service<Request<Body>, Response = Response<Body>>,
@@ -238,7 +237,7 @@ where
     }
 }
 
-/// What a client is told where a handler panicked; the rest is in the log.
+/// Returns the status for a handler that panicked; details are in the log.
 pub(super) fn panicked() -> Status {
     Status::new(
         Code::Internal,
@@ -246,7 +245,7 @@ pub(super) fn panicked() -> Status {
     )
 }
 
-/// Says so when the call is in work for long, and never ends.
+/// Logs when the call has run for long. Never returns.
 async fn watch(call: &Call) -> Infallible {
     if let Some(slow) = call.slow() {
         sleep(slow).await;
@@ -278,7 +277,7 @@ async fn expiry(deadline: Option<Deadline>) -> Status {
     ))
 }
 
-/// The timeout of the gRPC over HTTP/2 protocol: up to eight digits and a unit.
+/// Parses the timeout of the gRPC over HTTP/2 protocol: up to eight digits and a unit.
 fn timeout(text: &str) -> Option<Duration> {
     let unit = text.chars().last().filter(char::is_ascii)?;
     let number = &text[..text.len() - 1];

@@ -1,4 +1,4 @@
-//! How much goes on at once.
+//! Limits of concurrent calls and streams.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tonic::Status;
 
-/// Bounds on calls in work and on streams. A stream counts as a call only until
-/// it opens: those that last for days never keep a call waiting.
+/// Limits of running calls and of open streams. A stream counts as a call only until it opens, so streams that last for
+/// days do not block calls.
 #[derive(Debug)]
 pub(super) struct Limits {
     calls: Arc<Semaphore>,
@@ -26,8 +26,8 @@ impl Limits {
         }
     }
 
-    /// Waits for room for one more call. The queue is as long as there are calls
-    /// in work; who comes later is sent away.
+    /// Waits for a permit for one more call. The queue is as long as the limit of running calls; further calls are
+    /// refused.
     pub(super) async fn admit(&self) -> Result<OwnedSemaphorePermit, Status> {
         if let Ok(permit) = Arc::clone(&self.calls).try_acquire_owned() {
             return Ok(permit);
@@ -45,7 +45,7 @@ impl Limits {
             .map_err(|_| Status::unavailable("the daemon is stopping"))
     }
 
-    /// Room for one more stream, if there is any.
+    /// Takes a permit for one more stream, if one is free.
     pub(super) fn open_stream(&self) -> Result<OwnedSemaphorePermit, Status> {
         Arc::clone(&self.streams)
             .try_acquire_owned()
@@ -53,7 +53,7 @@ impl Limits {
     }
 }
 
-/// A place in the queue, given back however the wait ends.
+/// A position in the queue, released however the wait ends.
 struct Place<'a> {
     waiting: &'a AtomicUsize,
     number: usize,

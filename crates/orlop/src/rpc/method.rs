@@ -1,9 +1,8 @@
-//! The method of a call, as metrics and logs name it.
+//! The method of a call, as in metrics and logs.
 
 use orlop_cri_api::Rpc;
 
-/// A method. Paths that no service has share one name, so that a client cannot
-/// fill the memory with metrics by making names up.
+/// A gRPC method. Unknown paths share one name, so that a client cannot fill the memory with metrics of invented names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Method {
     pub(crate) service: &'static str,
@@ -73,7 +72,7 @@ const CRI_SERVICES: [&str; 4] = [
 ];
 
 impl Method {
-    /// The method at a path such as `/runtime.v1.RuntimeService/Version`.
+    /// Returns the method at a path such as `/runtime.v1.RuntimeService/Version`.
     pub(super) fn of(path: &str) -> Self {
         let Some((service, name)) = path.strip_prefix('/').and_then(|path| path.split_once('/'))
         else {
@@ -96,7 +95,7 @@ impl Method {
     }
 }
 
-/// What begins the names of methods that make, change or end something.
+/// Prefixes of methods that create, change or end something.
 const DOING: [&str; 9] = [
     "Run",
     "Stop",
@@ -110,13 +109,13 @@ const DOING: [&str; 9] = [
 ];
 
 impl Method {
-    /// Whether calls of it leave much memory behind that is no longer used. Kubelets ask for lists
-    /// and states, and run commands, every other second: these are not among them.
+    /// Returns whether calls of it leave much freed memory behind. Calls that kubelets repeat every other second
+    /// (lists, states, commands) are excluded.
     pub(super) fn takes_memory(self) -> bool {
         DOING.iter().any(|doing| self.name.starts_with(doing))
     }
 
-    /// Whether the client says how long a call of it takes: that is not slow.
+    /// Returns whether the client sets the duration of a call, so that it never counts as slow.
     pub(super) fn lasts_as_asked(self) -> bool {
         self.name == "Profile"
     }
@@ -163,7 +162,7 @@ mod tests {
                 }
             }
         }
-        // The service of the daemon itself has no definition.
+        // The service of the daemon itself has no protobuf definition.
         let known = EXTENSIONS.into_iter().filter(|(service, _)| {
             service.starts_with("orlop.v1.") && *service != "orlop.v1.Admin"
         });

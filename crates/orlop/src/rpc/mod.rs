@@ -1,5 +1,4 @@
-//! What happens around every call, whoever answers it: identity, log, metrics,
-//! bounds, and an answer even to a panic.
+//! Handling around every gRPC call: request ID, log, metrics, limits, and a response even to a panic.
 
 mod answers;
 mod body;

@@ -1,9 +1,9 @@
-//! Who calls: what a connection hands to each of its calls.
+//! The client of a connection, attached to each of its calls.
 
 use orlop_listen::{Activity, InProgress, Origin};
 use tokio::net::unix::UCred;
 
-/// The other end of a connection.
+/// The client end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     credentials: Option<UCred>,
@@ -12,7 +12,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// The peer of a connection on a unix socket.
+    /// Creates the peer of a connection on a unix socket.
     pub(crate) fn new(credentials: Option<UCred>, activity: Activity) -> Self {
         let process = credentials.and_then(|it| it.pid());
         Self {
@@ -21,7 +21,7 @@ impl Peer {
         }
     }
 
-    /// The same of a process.
+    /// Creates the peer for a process ID.
     pub(crate) fn of(process: Option<u32>, activity: Activity) -> Self {
         Self {
             credentials: None,
@@ -30,17 +30,17 @@ impl Peer {
         }
     }
 
-    /// Of a process of this machine.
+    /// Returns the credentials of a process on this machine.
     pub(super) fn credentials(&self) -> Option<UCred> {
         self.credentials
     }
 
-    /// The process of this machine that it is.
+    /// Returns the client's process on this machine.
     pub(crate) fn process(&self) -> Option<u32> {
         self.process
     }
 
-    /// Has its connection closed.
+    /// Closes the connection.
     pub(crate) fn leave(&self) {
         self.activity.close();
     }
@@ -49,7 +49,7 @@ impl Peer {
         self.activity.is_closing()
     }
 
-    /// It calls, until this is dropped.
+    /// Marks the peer as calling, until the guard is dropped.
     pub(super) fn calls(&self) -> InProgress {
         self.activity.request()
     }

@@ -1,4 +1,4 @@
-//! The identity of a request: the client's own, or one made here.
+//! The ID of a request: the client's own, or a generated one.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// The header, both ways.
+/// Header of the ID in requests and responses.
 pub(super) const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 const LONGEST: usize = 64;
 
-/// The client's identity of the request where it is fit to be logged.
+/// Returns the client's request ID if it is safe to log, else a new one.
 pub(super) fn of(headers: &HeaderMap) -> HeaderValue {
     headers
         .get(HEADER)
@@ -27,7 +27,7 @@ fn is_fit(value: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(byte))
 }
 
-/// Unique while the daemon runs, and unlike those of the last run.
+/// Creates an ID that is unique in this run and differs from those of the last run.
 fn make() -> HeaderValue {
     static RUN: LazyLock<u32> = LazyLock::new(|| RandomState::new().hash_one(0_u8) as u32);
     static NEXT: AtomicU64 = AtomicU64::new(1);

@@ -1,4 +1,4 @@
-//! The layer as a client meets it, around services that misbehave.
+//! Tests of the layer from a client's view, around services that misbehave.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -96,13 +96,13 @@ fn request() -> Request<Body> {
         .unwrap()
 }
 
-/// A body of one message, then silence.
+/// Returns a body of one message that never ends.
 fn endless() -> Body {
     let message = stream::iter([Ok::<_, Status>(Frame::data(Bytes::from_static(b"one")))]);
     Body::new(StreamBody::new(message.chain(stream::pending())))
 }
 
-/// The status at the end of a body.
+/// Returns the status at the end of a body.
 async fn status(response: Response<CallBody>) -> Status {
     if let Some(status) = Status::from_header_map(response.headers()) {
         return status;

@@ -1,4 +1,4 @@
-//! The flags of `orlop serve`. They beat the configuration.
+//! The flags of `orlop serve`. They override the configuration.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(crate) struct ServeArgs {
 }
 
 impl ServeArgs {
-    /// Where the configuration is, and what the flags say over it.
+    /// Returns the location of the configuration and the flags that override it.
     pub(crate) fn split(self) -> (Location, Flags) {
         (Location::new(self.config), self.flags)
     }

@@ -1,16 +1,15 @@
-//! What a client calls the server, where that is the path of the socket.
+//! Repair of requests whose `:authority` is the path of the socket.
 //!
-//! gRPC's Go library had the `:authority` of a request on a unix socket be the socket's path until version 1.53:
-//! kubelets up to 1.27 and what is as old send `/run/orlop/orlop.sock`. Its library in C, which is that of Python,
-//! C++, Ruby and PHP, sends the same in URI's escapes to this day: `run%2Forlop%2Forlop.sock`. Neither is an
-//! authority as HTTP/2 that is built in reads one, and it ends each such request (`PROTOCOL_ERROR`) before anybody
-//! could be asked. Here slashes and percent signs in it become dots while it is read. Nobody reads the value; and a
-//! dot is as long as either, in plain and in Huffman's code (RFC 7541, appendix B), so that both sides go on to
-//! agree on what their tables of headers hold.
+//! gRPC's Go library up to version 1.53 sent the path of a unix socket as `:authority`: kubelets up to 1.27 send
+//! `/run/orlop/orlop.sock`. Its C library, used by Python, C++, Ruby and PHP, still sends the path percent-encoded:
+//! `run%2Forlop%2Forlop.sock`. Neither is a valid authority, and the HTTP/2 library ends each such request
+//! (`PROTOCOL_ERROR`) before any handler sees it. This module replaces slashes and percent signs in the value by dots
+//! while it is read. Nothing uses the value. A dot is as long as either character, in plain text and in the Huffman
+//! code (RFC 7541, appendix B), so both sides keep the same header tables.
 //!
 //! ```text
 //!  preface ──► frame's head ──► payload passes ──► frame's head …
-//!                  └─ HEADERS: the payload is whole, and mended, before it is handed on
+//!                  └─ HEADERS: the payload is completed and repaired before it is handed on
 //! ```
 
 use std::io;
@@ -22,36 +21,36 @@ use tokio::io::{AsyncRead, ReadBuf};
 
 /// `PRI * HTTP/2.0…` (RFC 9113, 3.4).
 const PREFACE: usize = 24;
-/// The head of a frame (RFC 9113, 4.1).
+/// Length of a frame header (RFC 9113, 4.1).
 const HEAD: usize = 9;
-/// The type of frames of headers.
+/// The frame type HEADERS.
 const HEADERS: u8 = 1;
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
-/// A larger frame is none that the server takes.
+/// The server refuses larger frames.
 const LARGEST: usize = 16 << 10;
 
 /// `:authority` in the static table (RFC 7541, appendix A).
 const AUTHORITY: usize = 1;
 
-/// What is read of one client.
+/// Reader state of one client.
 #[derive(Debug)]
 pub(super) struct Reading {
     at: At,
-    /// What is here and not handed on yet, and how much of it is.
+    /// Repaired bytes to hand on, and how many of them are handed on.
     mended: Vec<u8>,
     given: usize,
-    /// The payload of a frame of headers as far as it is here.
+    /// The received part of the payload of a HEADERS frame.
     held: Vec<u8>,
 }
 
 #[derive(Debug)]
 enum At {
-    /// So many bytes pass.
+    /// This many bytes pass unchanged.
     Passing(usize),
-    /// So many bytes of a frame's head are here.
+    /// Received part of a frame header, and its length.
     Head([u8; HEAD], usize),
-    /// The payload of a frame of headers begins, of so many bytes, with these flags.
+    /// Start of the payload of a HEADERS frame, with its length and flags.
     Headers { length: usize, flags: u8 },
 }
 
@@ -65,7 +64,7 @@ impl Reading {
         }
     }
 
-    /// Reads from `source` what is to be handed on.
+    /// Reads repaired bytes from `source`.
     pub(super) fn poll_read<S: AsyncRead + Unpin>(
         &mut self,
         source: &mut S,
@@ -81,7 +80,7 @@ impl Reading {
                 let through = self.walk(new);
                 self.held.extend_from_slice(&new[through..]);
                 buffer.set_filled(before + through);
-                // Nothing handed on would be the end.
+                // An empty read would mean the end of the stream.
                 if self.held.is_empty() || through > 0 {
                     return Poll::Ready(Ok(()));
                 }
@@ -93,7 +92,7 @@ impl Reading {
             self.held.extend_from_slice(more.filled());
             let mut whole = std::mem::take(&mut self.held);
             if more.filled().is_empty() {
-                // The rest will not come: who reads finds a frame that is cut short.
+                // The stream has ended: the reader gets a truncated frame.
                 self.at = At::Passing(usize::MAX);
             }
             let through = self.walk(&mut whole);
@@ -107,7 +106,7 @@ impl Reading {
         Poll::Ready(Ok(()))
     }
 
-    /// Mends what is whole of these bytes, and tells how many of them may be handed on.
+    /// Repairs the complete frames in these bytes, and returns how many bytes can be handed on.
     fn walk(&mut self, bytes: &mut [u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -132,7 +131,7 @@ impl Reading {
                 }
                 At::Headers { length, .. } if left < *length => break,
                 At::Headers { length, flags } => {
-                    // What is malformed is for others to judge.
+                    // Malformed payloads are left to the HTTP/2 library.
                     let _ = mend(&mut bytes[at..at + *length], *flags);
                     at += *length;
                     self.at = At::Head([0; HEAD], 0);
@@ -143,7 +142,7 @@ impl Reading {
     }
 }
 
-/// What follows a frame's head.
+/// Returns the state after a frame header.
 fn after(head: &[u8; HEAD]) -> At {
     let [high, middle, low, kind, flags, ..] = *head;
     let length = u32::from_be_bytes([0, high, middle, low]) as usize;
@@ -154,7 +153,7 @@ fn after(head: &[u8; HEAD]) -> At {
     }
 }
 
-/// Mends the payload of a frame of headers (RFC 9113, 6.2); `None` where it ends too early.
+/// Repairs the payload of a HEADERS frame (RFC 9113, 6.2); `None` if it is truncated.
 fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     let mut begin = 0;
     let mut padding = 0;
@@ -169,7 +168,7 @@ fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     let block = payload.get_mut(begin..end)?;
     let mut at = 0;
     while at < block.len() {
-        // RFC 7541, 6: what it is, and how many bits of the first byte are its index.
+        // RFC 7541, 6: the kind of the field, and the number of index bits in the first byte.
         let (prefix, is_literal) = match block[at] {
             0x80.. => (7, false),
             0x40.. => (6, true),
@@ -202,7 +201,7 @@ fn mend(payload: &mut [u8], flags: u8) -> Option<()> {
     Some(())
 }
 
-/// An integer whose first bits are the last `prefix` ones of a byte (RFC 7541, 5.1), and what follows it.
+/// Decodes an integer with a prefix of `prefix` bits (RFC 7541, 5.1). Returns it and the next position.
 fn integer(block: &[u8], at: usize, prefix: u32) -> Option<(usize, usize)> {
     let most = (1_usize << prefix) - 1;
     let mut value = usize::from(*block.get(at)?) & most;
@@ -218,21 +217,21 @@ fn integer(block: &[u8], at: usize, prefix: u32) -> Option<(usize, usize)> {
             return Some((value, next));
         }
     }
-    // More than a frame can hold.
+    // Larger than a frame.
     None
 }
 
-/// Where a text is (RFC 7541, 5.2).
+/// Returns the range of a string (RFC 7541, 5.2).
 fn text(block: &[u8], at: usize) -> Option<Range<usize>> {
     let (length, begin) = integer(block, at, 7)?;
     let end = begin + length;
     (end <= block.len()).then_some(begin..end)
 }
 
-/// Makes slashes and percent signs dots in Huffman's code, as far as there are but the signs that paths are made of:
-/// what has more than eight bits ends it.
+/// Replaces slashes and percent signs by dots in the Huffman code. It stops at a character of more than eight bits,
+/// which paths do not contain.
 fn without_coded_signs(value: &mut [u8]) {
-    /// All have six bits.
+    /// Each has six bits.
     const SLASH: u8 = 0b01_1000 << 2;
     const PERCENT: u8 = 0b01_0101 << 2;
     const DOT: u8 = 0b01_0111 << 2;
@@ -243,7 +242,7 @@ fn without_coded_signs(value: &mut [u8]) {
         let second = value.get(byte + 1).copied().unwrap_or(0xff);
         let pair = u16::from_be_bytes([value[byte], second]);
         let next = (pair << offset).to_be_bytes()[0];
-        // The code orders its signs by their length: where each length begins.
+        // Codes are ordered by length: the ranges of the first byte for each length.
         let length = match next {
             0..0x50 => 5,
             0x50..0xb8 => 6,
@@ -268,7 +267,7 @@ fn without_coded_signs(value: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// In Huffman's code, as RFC 7541 has it: `/run/orlop/orlop.sock`, and the same with dots.
+    /// Huffman code (RFC 7541) of `/run/orlop/orlop.sock`, and of the same with dots.
     const SLASHES: &str = "62cb6a60f6507ad83d941eb5d07275";
     const DOTS: &str = "5ecb6a5cf6507ad73d941eb5d07275";
     /// `run%2Forlop.sock`, and the same with a dot.
@@ -285,7 +284,7 @@ mod tests {
         frame
     }
 
-    /// `:method: POST`, a size update, a literal of two words, then `:authority` and a path.
+    /// Header block: `:method: POST`, a size update, a literal of two strings, `:authority` and a path.
     fn block(coded: bool, authority: &[u8]) -> Vec<u8> {
         let mut block = vec![0x83, 0x3f, 0x01, 0x00, 1, b'a', 2, b'/', b'b', 0x41];
         block.push(u8::try_from(authority.len()).unwrap() | if coded { 0x80 } else { 0 });
@@ -304,7 +303,7 @@ mod tests {
         all
     }
 
-    /// Bytes that come in pieces.
+    /// A reader that returns the bytes in pieces.
     struct Pieces<'a>(std::slice::Chunks<'a, u8>);
 
     impl AsyncRead for Pieces<'_> {
@@ -320,7 +319,7 @@ mod tests {
         }
     }
 
-    /// All that is handed on of what comes in pieces of this size.
+    /// Returns all that is handed on if the input comes in pieces of this size.
     fn read(bytes: &[u8], piece: usize) -> Vec<u8> {
         let mut reading = Reading::new();
         let mut source = Pieces(bytes.chunks(piece));

@@ -1,4 +1,4 @@
-//! What can be changed while the daemon runs.
+//! Changes to a running daemon.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::otlp::{Collector, Traced};
 use crate::profile::record;
 use crate::rpc::Policy;
 
-/// The handle on a running daemon, for signals and the admin service.
+/// Handle on a running daemon, for signals and the admin service.
 #[derive(Clone)]
 pub(super) struct Control(Arc<Inner>);
 
@@ -30,7 +30,7 @@ struct Inner {
     reloading: Mutex<()>,
 }
 
-/// What is told of changes.
+/// The parts of the daemon that a reload changes.
 pub(super) struct Parts {
     pub(super) levels: Levels,
     pub(super) policy: Arc<Policy>,
@@ -38,7 +38,7 @@ pub(super) struct Parts {
     pub(super) pages: Arc<Pages>,
     pub(super) backend: Reconfigurable,
     pub(super) traced: Traced,
-    /// Who can be asked what there is.
+    /// The backend for diagnostics.
     pub(super) seen: Running,
 }
 
@@ -58,13 +58,13 @@ impl Control {
         }))
     }
 
-    /// The configuration in force.
+    /// Returns the active configuration.
     pub(super) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.0.config.borrow())
     }
 
-    /// Reads the configuration again and applies what can be applied. One with mistakes, or that can't be
-    /// used, changes nothing. Goes on to its end if the caller leaves.
+    /// Reloads the configuration and applies the keys that need no restart. An invalid configuration changes nothing.
+    /// The reload completes even if the caller is dropped.
     pub(super) async fn reload(&self) -> anyhow::Result<Changes> {
         let inner = Arc::clone(&self.0);
         let reloading = tokio::spawn(async move { inner.reload().await });
@@ -78,7 +78,7 @@ impl Control {
         self.0.parts.traced.finish().await;
     }
 
-    /// What waits, or who holds memory, as JSON.
+    /// Returns the running tasks or the memory usage, as JSON.
     pub(super) async fn look(&self, at: Look) -> anyhow::Result<String> {
         let inner = Arc::clone(&self.0);
         let looking = orlop_pool::blocking(move || {
@@ -91,7 +91,7 @@ impl Control {
         Ok(looking.await?.to_string())
     }
 
-    /// Where the daemon's processor time goes for some seconds, as JSON. A daemon that stops ends it early.
+    /// Records a CPU profile for some seconds, as JSON. It ends early if the daemon stops.
     pub(super) async fn profile(&self, seconds: u64) -> anyhow::Result<String> {
         let profile = record(seconds, self.0.parts.policy.closing()).await?;
         Ok(serde_json::to_string(&profile)?)
@@ -106,12 +106,12 @@ impl Control {
     }
 }
 
-/// What somebody looks at.
+/// The subject of a diagnostic request.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Look {
-    /// What is in work, and what it waits for.
+    /// Running work, and what it waits for.
     Tasks,
-    /// Who holds memory.
+    /// Memory usage.
     Memory,
 }
 
@@ -124,7 +124,7 @@ impl Inner {
             let new = load(&reading.location, &reading.flags)?.config;
             let rules = reloaded(&before, &new).map_err(anyhow::Error::msg)?;
             let rules = Arc::new(rules);
-            // Whatever may fail comes before anything is changed.
+            // All fallible steps come before the first change.
             let moving = reading.parts.exporting.prepare(&before, &rules)?;
             let page = reading.parts.pages.prepare(&before, &rules)?;
             let collector = Collector::of(&rules.traces)?;
@@ -148,12 +148,12 @@ impl Inner {
             pages.move_to(page).await;
         }
         traced.send_to(collector, &rules.traces);
-        // A level that somebody set by hand stays until the file says another.
+        // A level set at run time stays until the file changes the level.
         if old.log.level != rules.log.level {
             levels.set(&rules.log.level)?;
         }
         policy.set_slow_call(rules.log.slow_call.nonzero());
-        // Calls in work count for those that were.
+        // Running calls count against the new limits.
         let most = |config: &Config| (config.grpc.max_calls, config.grpc.max_streams);
         if most(&old) != most(&rules) {
             policy.set_limits(&rules.grpc);

@@ -1,4 +1,4 @@
-//! The directories that belong to one daemon, and whether pods are where they are looked for.
+//! The directories of one daemon, and the check that pods are in the configured one.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,21 +13,21 @@ use super::lock::Lock;
 use crate::config::Config;
 use crate::config::values::Backend;
 
-/// In the root directory: where pods are kept, if that is elsewhere.
+/// File in the root directory with the location of the pods, if they are elsewhere.
 const ELSEWHERE: &str = "containers-root";
 
-/// In the directory of pods: their records and writable layers.
+/// Subdirectory with the records and writable layers of the pods.
 const PODS: &str = "pods";
 
-/// Takes the directories for as long as this lives.
+/// Locks on the directories, held until dropped.
 #[derive(Debug)]
 pub(super) struct Directories {
     _locks: Vec<Lock>,
 }
 
 impl Directories {
-    /// Refuses directories that another daemon has, that are of another format, and another place for pods
-    /// than those that are there.
+    /// Locks the directories. Fails if another daemon uses them, if their format is unknown, or if the existing pods
+    /// are in a different directory.
     pub(super) fn take(config: &Config) -> anyhow::Result<Self> {
         let root = &config.daemon.root;
         let mut locks = vec![Lock::take(root, "root")?];
@@ -45,7 +45,7 @@ impl Directories {
     }
 }
 
-/// Refuses to look for pods where they are not, and notes where they are from now on.
+/// Fails if the pods are in a directory other than `wanted`, else records that directory.
 fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     let note = root.join(ELSEWHERE);
     let last = match orlop_fs::read_text(&note, orlop_fs::SMALL_FILE) {
@@ -78,7 +78,7 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
         _ => {}
     }
     let doing = || format!("cannot use {} for pods", wanted.display());
-    // It is there before it is missed.
+    // Created now, so that it is present when it is checked later.
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -97,7 +97,7 @@ fn check_pods(root: &Path, wanted: &Path) -> anyhow::Result<()> {
     orlop_fs::write_file(&note, 0o644, Outlives::PowerCut, text.as_bytes()).with_context(doing)
 }
 
-/// How many pods are kept in a directory; nothing if none ever were.
+/// Returns the number of pods in a directory, or `None` if there never were any.
 fn kept(root: &Path) -> anyhow::Result<Option<usize>> {
     let dir = root.join(PODS);
     match fs::read_dir(&dir) {
@@ -146,7 +146,7 @@ mod tests {
         }
         assert!(!other.join(PODS).exists());
 
-        // A disk that is not mounted has nothing on it.
+        // A disk that is not mounted is empty.
         let away = dir.path().join("away");
         fs::rename(&fast, &away).unwrap();
         fs::create_dir(&fast).unwrap();

@@ -8,7 +8,7 @@ use super::serving::{Beginning, Serving};
 use crate::config::{Config, Flags, Location, load};
 use crate::log::Levels;
 
-/// What a daemon within another command is started with.
+/// Settings of an embedded daemon.
 #[derive(Debug)]
 pub(crate) struct Plan {
     location: Location,
@@ -17,7 +17,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the configuration.
+    /// Loads the configuration.
     pub(crate) fn read(args: ServeArgs) -> anyhow::Result<Self> {
         let (location, flags) = args.split();
         let config = load(&location, &flags)?.config;
@@ -28,13 +28,13 @@ impl Plan {
         })
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub(crate) fn config(&self) -> &Config {
         &self.config
     }
 }
 
-/// A daemon within another command.
+/// A daemon that runs inside another command.
 pub(crate) struct Embedded {
     serving: Serving,
     socket: PathBuf,
@@ -42,7 +42,7 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Takes the directories, opens the sockets, starts the runtime, serves.
+    /// Locks the directories, opens the sockets, starts the runtime and serves.
     pub(crate) async fn start(plan: Plan, levels: Levels) -> anyhow::Result<Self> {
         let Plan {
             location,
@@ -70,17 +70,17 @@ impl Embedded {
         })
     }
 
-    /// Where it serves the CRI.
+    /// Returns the path of the CRI socket.
     pub(crate) fn socket(&self) -> &std::path::Path {
         &self.socket
     }
 
-    /// Ends only if the server fails, and says why.
+    /// Returns only if the server fails, with the reason.
     pub(crate) async fn failure(&mut self) -> anyhow::Error {
         self.serving.failure().await
     }
 
-    /// Finishes the calls in work and lets go; pods go on.
+    /// Finishes the running calls and releases all resources; pods continue to run.
     pub(crate) async fn finish(self) -> anyhow::Result<()> {
         self.serving.finish(std::future::pending()).await
     }

@@ -1,5 +1,4 @@
-//! Which sockets the daemon serves on: its own, or those that the service manager
-//! made for it.
+//! The sockets of the daemon: its own, or those that the service manager passed.
 
 use std::net::SocketAddr;
 
@@ -17,26 +16,25 @@ pub(super) struct Endpoints {
     pub(super) metrics: MetricsSocket,
 }
 
-/// Where metrics are served, if they are.
+/// The socket of the metrics endpoint.
 #[derive(Debug, Default)]
 pub(super) struct MetricsSocket {
     pub(super) listener: Option<Listener>,
-    /// Whether the service manager made it.
+    /// Whether the service manager created it.
     pub(super) is_managed: bool,
 }
 
-/// Who may use a unix socket: its owner and its group.
+/// Mode of a unix socket: access for its owner and its group.
 const MODE: u32 = 0o660;
 
-/// The name that a socket unit gives the socket of metrics
-/// (`FileDescriptorName=`); all others are for gRPC.
+/// Name of the metrics socket in a socket unit (`FileDescriptorName=`); all other sockets are for gRPC.
 const METRICS: &str = "metrics";
 
 impl Endpoints {
     pub(super) fn open(config: &Config, passed: Vec<Socket>) -> anyhow::Result<Self> {
         let group = group(config)?;
         let metrics = &config.metrics;
-        // As it is asked of an address in the configuration.
+        // The same requirement holds for an address in the configuration.
         let is_guarded = metrics.tls_cert.is_some()
             && (metrics.client_ca.is_some() || metrics.token_file.is_some());
         let mut endpoints = Self::from_manager(passed, is_guarded)?;
@@ -51,7 +49,7 @@ impl Endpoints {
         Ok(endpoints)
     }
 
-    /// The socket of metrics that a configuration wants.
+    /// Opens the configured metrics socket, if any.
     pub(super) fn metrics_of(config: &Config) -> anyhow::Result<Option<Listener>> {
         Ok(match &config.metrics.listen {
             None => None,
@@ -60,7 +58,7 @@ impl Endpoints {
         })
     }
 
-    /// The socket of the page that a configuration wants.
+    /// Opens the configured web page socket, if any.
     pub(super) fn web_of(config: &Config) -> anyhow::Result<Option<Listener>> {
         Ok(match &config.web.listen {
             None => None,

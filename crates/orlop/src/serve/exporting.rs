@@ -1,4 +1,4 @@
-//! The metrics endpoint. It answers while the daemon drains, too: it is then that somebody looks.
+//! The metrics endpoint. It also responds while the daemon drains, as that is when an administrator looks.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use super::endpoints::{Endpoints, MetricsSocket};
 use crate::config::Config;
 use crate::metrics::{Exporter, Guard, serve};
 
-/// The endpoint, which moves where the configuration says so.
+/// The metrics endpoint, whose address can change at a reload.
 pub(super) struct Exporting {
     exporter: Arc<Exporter>,
-    /// The service manager's socket stays whatever the configuration says.
+    /// A socket of the service manager stays, whatever the configuration says.
     is_managed: bool,
     now: Mutex<Option<Served>>,
 }
@@ -42,8 +42,7 @@ impl Exporting {
         Ok(exporting)
     }
 
-    /// Gets ready to move to where a new configuration wants it. Nothing where that is where it is. Blocks
-    /// on the file system.
+    /// Prepares the change to a new configuration. `None` if nothing changes. Blocks on the file system.
     pub(super) fn prepare(&self, old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
         if old.metrics == new.metrics {
             return Ok(None);
@@ -62,7 +61,7 @@ impl Exporting {
         }))
     }
 
-    /// Moves there.
+    /// Applies a prepared change.
     pub(super) async fn move_to(&self, moving: Moving) {
         let Moving {
             guard,
@@ -70,7 +69,7 @@ impl Exporting {
             docker_names,
         } = moving;
         self.exporter.set_docker_names(docker_names);
-        // Who was let in is not to be asked by what held before.
+        // Each connection is checked by the access rules of its own listener.
         if let Place::Other(listener) = elsewhere {
             self.finish().await;
             self.exporter.set_guard(guard);
@@ -80,7 +79,7 @@ impl Exporting {
         }
     }
 
-    /// Ends once those who ask have their answer.
+    /// Stops the endpoint after the pending responses are sent.
     pub(super) async fn finish(&self) {
         let served = self.now.lock().take();
         if let Some(Served { task, stop }) = served {
@@ -103,22 +102,22 @@ impl Exporting {
     }
 }
 
-/// What is to hold, and a socket that is listened on and not yet served, if it is another one.
+/// The new access rules, and the new socket, which listens but is not served yet.
 pub(super) struct Moving {
     guard: Guard,
     elsewhere: Place,
     docker_names: bool,
 }
 
-/// Where metrics are served from now on.
+/// Address of the endpoint after a reload.
 enum Place {
-    /// Where they are.
+    /// Unchanged.
     Same,
-    /// There, or nowhere.
+    /// A new listener, or none.
     Other(Option<Listener>),
 }
 
-/// Who may ask. Blocks on files.
+/// Creates the access control. Blocks on files.
 fn guard_of(config: &Config) -> anyhow::Result<Guard> {
     Guard::of(&config.metrics).context("cannot serve metrics")
 }

@@ -1,5 +1,4 @@
-//! The format of the root directory, so that no daemon works on what it does not
-//! understand.
+//! The format version of the root directory, so that a daemon refuses data in an unknown format.
 
 use std::io;
 use std::path::Path;
@@ -7,12 +6,12 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use orlop_fs::Outlives;
 
-/// The format that this daemon writes and reads.
+/// The version that this daemon writes and reads.
 const CURRENT: u32 = 1;
 
 const FILE: &str = "format";
 
-/// Marks a new root with the format, and refuses one that is another's.
+/// Marks a new root with the format version, and refuses a root with another version.
 pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     let path = root.join(FILE);
     let shown = root.display();
@@ -39,7 +38,7 @@ pub(super) fn check(root: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Written whole or not at all: it is looked at before everything else.
+/// Writes the mark atomically, as it is checked before everything else.
 fn mark(root: &Path) -> io::Result<()> {
     let text = format!("{CURRENT}\n");
     orlop_fs::write_file(&root.join(FILE), 0o644, Outlives::PowerCut, text.as_bytes())

@@ -1,4 +1,4 @@
-//! The connections of all listeners as one bounded stream, as tonic takes them.
+//! The connections of all listeners as one limited stream for tonic.
 
 use std::convert::Infallible;
 use std::io;
@@ -16,10 +16,10 @@ use tonic::transport::server::Connected;
 use crate::rpc::Peer;
 use crate::serve::authority::Reading;
 
-/// The connections that come to any of the listeners, within their limits: a further one has one without
-/// calls [closed](Connections), else it waits, all but one per listener in the kernel's queue. A request that is on its way to a connection
-/// while that is taken away is not answered: gRPC's libraries say `UNAVAILABLE` to who sent it. Told to stop it listens no more, and
-/// goes on without end: it is not for it to say when those that it let in have been served.
+/// Returns the connections of all listeners, within the limits. At the limit, a new connection [closes](Connections)
+/// one without calls. If there is none it waits, all but one per listener in the kernel's queue. A request that arrives
+/// on a connection as it closes gets no response: gRPC libraries report `UNAVAILABLE`. After `stop` it accepts no more,
+/// but the stream never ends, so that tonic does not stop before the open connections are served.
 pub(super) fn incoming(
     listeners: Vec<Listener>,
     connections: Arc<Connections>,
@@ -46,7 +46,7 @@ pub(super) fn incoming(
     clients.take_until(stopped).chain(stream::pending())
 }
 
-/// Who is at the other end.
+/// Returns the credentials of the client.
 fn credentials(connection: &Connection) -> Option<UCred> {
     match connection {
         Connection::Unix(stream) => stream.peer_cred().ok(),
@@ -54,19 +54,20 @@ fn credentials(connection: &Connection) -> Option<UCred> {
     }
 }
 
-/// A connection, with its slot among the connections.
+/// A connection with its slot in the connection limit.
 #[derive(Debug)]
 pub(super) struct Client {
     connection: Connection,
     reading: Reading,
     peer: Peer,
     slot: Slot,
-    /// As the slot tells those who read; who writes need not be woken with them.
+    /// Resolves when the slot is closed, for writers. The slot wakes only readers.
     lost: Pin<Box<WaitForCancellationFutureOwned>>,
 }
 
 impl Client {
-    /// A client that does not read has its socket full: who writes would not come to read that it is to leave.
+    /// Fails if the connection is to close. Writers must check it: if a client does not read, its socket is full, and
+    /// the server may wait in a write.
     fn poll_there(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         match self.lost.as_mut().poll(context) {
             Poll::Ready(()) => Err(io::ErrorKind::BrokenPipe.into()),
@@ -91,7 +92,7 @@ impl AsyncRead for Client {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.slot.poll_closed(context).is_ready() {
-            // To who serves it, the client has left.
+            // The server sees the end of the stream, as if the client had left.
             return Poll::Ready(Ok(()));
         }
         this.reading

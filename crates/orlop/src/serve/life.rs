@@ -18,7 +18,7 @@ use super::watchdog;
 use crate::memory;
 use crate::service_manager::{Notifier, State};
 
-/// Serves until a signal ends it.
+/// Serves until a signal stops the daemon.
 pub(super) async fn live(
     beginning: Beginning,
     notifier: Notifier,
@@ -55,12 +55,12 @@ async fn stop_asked(signals: &mut Signals) {
     while signals.next().await != Wish::Stop {}
 }
 
-/// Does what signals ask for, until one asks to stop.
+/// Handles signals until one requests a stop.
 async fn heed(signals: &mut Signals, control: &Control, notifier: &Notifier) {
     let mut wish = signals.next().await;
     while wish == Wish::Reload {
         notifier.tell(State::Reloading);
-        // Not waited for by who wants us to stop; it goes on without being asked for.
+        // A stop does not wait for the reload, which continues without being polled.
         let mut reload = pin!(control.reload());
         let mut again = None;
         let outcome = loop {

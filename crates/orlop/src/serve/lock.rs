@@ -1,4 +1,4 @@
-//! Keeps two daemons out of one directory.
+//! Locks that keep two daemons out of one directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,23 +11,21 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
-/// A directory that is this daemon's for as long as it lives. The kernel lets go
-/// of it however the daemon ends.
+/// A locked directory. The kernel releases the lock however the daemon ends.
 #[derive(Debug)]
 pub(super) struct Lock(#[allow(dead_code, reason = "holds the lock")] File);
 
 const FILE: &str = "lock";
 
-/// A daemon that was killed holds its lock until the kernel has cleared it away.
+/// Time to wait for a lock: a killed daemon holds it until the kernel has cleaned up the process.
 const PATIENCE: Duration = Duration::from_millis(500);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Traversable by all: sockets and container files below have modes of their own.
+/// All users may traverse it: sockets and container files below have their own modes.
 const DIR_MODE: u32 = 0o711;
 
 impl Lock {
-    /// Makes the directory if need be and takes it; `what` is its name in the
-    /// configuration.
+    /// Creates the directory if needed and locks it; `what` is its key in the configuration.
     pub(super) fn take(dir: &Path, what: &str) -> anyhow::Result<Self> {
         let shown = dir.display();
         DirBuilder::new()
@@ -61,7 +59,7 @@ impl Lock {
                     .with_context(|| format!("cannot lock the {what} directory {shown}"));
             }
         }
-        // For people; the lock itself is the kernel's.
+        // The content is for people; the kernel holds the lock itself.
         file.set_len(0)
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .with_context(|| format!("cannot write to the {what} directory {shown}"))?;
@@ -79,8 +77,8 @@ fn wait_for(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// Whoever can write to the directory can have the daemon, which is root, follow
-/// links of their making.
+/// Refuses a directory that others can write to: they could make the daemon, which is root, follow their symbolic
+/// links.
 fn refuse_strangers(dir: &Path) -> anyhow::Result<()> {
     let found = fs::metadata(dir)?;
     if found.uid() != geteuid().as_raw() {
@@ -109,7 +107,7 @@ mod tests {
             error.contains(&format!("another daemon (pid {})", std::process::id())),
             "{error}"
         );
-        // One that is just ending is waited for.
+        // Taking the lock waits for a daemon that is just ending.
         let ending = std::thread::spawn(move || {
             std::thread::sleep(PATIENCE / 5);
             drop(first);

@@ -1,5 +1,4 @@
-//! The page of `[web]`, which moves where the configuration says so. It is a client of the daemon's own socket,
-//! as any other is.
+//! The web page of `[web]`, whose address can change at a reload. It is a client of the daemon's own socket.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,12 +17,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::endpoints::Endpoints;
 use crate::config::{self, Config};
 
-/// The file in the state directory that has the address with the token.
+/// File in the state directory with the URL and its token.
 const ADDRESS: &str = "web.url";
 
-/// The page, or the place where it may come to be.
+/// The web page, if one is served.
 pub(super) struct Pages {
-    /// The daemon's own; none where clients have no address for it.
+    /// Endpoint of the daemon; `None` if clients have no address for it.
     endpoint: Option<Endpoint>,
     config: watch::Receiver<Arc<Config>>,
     now: Mutex<Option<Served>>,
@@ -33,11 +32,11 @@ struct Served {
     task: JoinHandle<()>,
     _stop: DropGuard,
     listener: Arc<Listener>,
-    /// Removed with the page.
+    /// File with the URL, removed with the page.
     address: Option<PathBuf>,
 }
 
-/// What the daemon knows beside what it tells its clients.
+/// Data of the daemon that the CRI does not provide.
 struct Known(watch::Receiver<Arc<Config>>);
 
 impl Extras for Known {
@@ -47,10 +46,10 @@ impl Extras for Known {
 }
 
 impl Pages {
-    /// Serves the page of the daemon that listens at this address, where the configuration wants it.
+    /// Serves the page of the daemon at endpoint `own`, if configured.
     pub(super) fn start(own: &str, config: watch::Receiver<Arc<Config>>) -> anyhow::Result<Self> {
         let now = Arc::clone(&config.borrow());
-        // Of a daemon that was killed.
+        // Left over from a daemon that was killed.
         let _ = std::fs::remove_file(now.daemon.state.join(ADDRESS));
         let pages = Self {
             endpoint: own.parse().ok(),
@@ -63,8 +62,8 @@ impl Pages {
         Ok(pages)
     }
 
-    /// Gets ready to move to where a new configuration wants it. Nothing where that is where it is. Whatever may
-    /// fail does so here, with the page where it was. Blocks on the file system; needs a reactor.
+    /// Prepares the change to a new configuration. `None` if nothing changes. All fallible steps are here, while the
+    /// old page still runs. Blocks on the file system; needs a reactor.
     pub(super) fn prepare(&self, old: &Config, new: &Config) -> anyhow::Result<Option<Moving>> {
         if old.web == new.web {
             return Ok(None);
@@ -76,7 +75,7 @@ impl Pages {
         Ok(Some(Moving(self.next(new, socket)?)))
     }
 
-    /// Moves there. Sessions end.
+    /// Applies a prepared change. Sessions end.
     pub(super) async fn move_to(&self, Moving(next): Moving) {
         self.finish().await;
         if let Some(next) = next {
@@ -84,7 +83,7 @@ impl Pages {
         }
     }
 
-    /// Ends with all who look at it.
+    /// Stops the page and closes its sessions.
     pub(super) async fn finish(&self) {
         let served = self.now.lock().take();
         let Some(Served {
@@ -103,7 +102,7 @@ impl Pages {
         }
     }
 
-    /// The page that a configuration wants, on a socket that is listened on already where there is one.
+    /// Prepares the configured page, on `socket` if it is given.
     fn next(&self, config: &Config, socket: Option<Arc<Listener>>) -> anyhow::Result<Option<Next>> {
         if config.web.listen.is_none() {
             return Ok(None);
@@ -176,12 +175,12 @@ impl Pages {
     }
 }
 
-/// Writes the address down in a directory, for root alone.
+/// Writes the URL to a file in a directory, readable by root only.
 pub(crate) fn note(web: &Web, dir: &Path) -> anyhow::Result<PathBuf> {
     Address::of(web, dir)?.keep()
 }
 
-/// The address of a page, written and not yet in its place.
+/// A file with the URL that is written but not yet renamed into place.
 struct Address {
     path: PathBuf,
     draft: Draft<'static>,
@@ -215,14 +214,14 @@ fn cannot_write(error: io::Error, path: &Path) -> anyhow::Error {
     anyhow::Error::new(error).context(text)
 }
 
-/// Where the page is to be served from now on; nowhere where there is nothing in it.
+/// The page to serve from now on; `None` for no page.
 pub(super) struct Moving(Option<Next>);
 
-/// A page that is listened for and not yet served.
+/// A page that listens but is not served yet.
 struct Next {
     web: Web,
     listener: Arc<Listener>,
-    /// None where the token is in a file.
+    /// `None` if the token is in a file.
     address: Option<Address>,
 }
 

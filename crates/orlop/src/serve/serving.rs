@@ -1,4 +1,4 @@
-//! Everything that a daemon serves with, put together.
+//! Assembly of all parts of a running daemon.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::otlp::Traced;
 use crate::rpc::{CallLayer, CallMetrics, Policy};
 use crate::service_manager::Socket;
 
-/// What a daemon starts with.
+/// Parameters for the start of a daemon.
 pub(super) struct Beginning {
     pub(super) location: Location,
     pub(super) flags: Flags,
@@ -38,16 +38,16 @@ pub(super) struct Beginning {
     pub(super) sockets: Vec<Socket>,
 }
 
-/// A daemon that serves.
+/// A running daemon.
 pub(super) struct Serving {
     pub(super) control: Control,
     policy: Arc<Policy>,
     health: Arc<Health>,
-    /// Listens no more, ends streams.
+    /// Stops accepting and ends streams.
     stop: CancellationToken,
-    /// Connections let in on which no call came yet.
+    /// Accepted connections without a first call.
     newcomers: TaskTracker,
-    /// Asks clients to call elsewhere from now on.
+    /// Asks clients to close their connections (GOAWAY).
     farewell: CancellationToken,
     server: JoinHandle<Served>,
     exporting: Arc<Exporting>,
@@ -55,11 +55,11 @@ pub(super) struct Serving {
     backend: Running,
 }
 
-/// How the gRPC server ends.
+/// Result of the gRPC server.
 type Served = Result<(), tonic::transport::Error>;
 
 impl Serving {
-    /// Opens the sockets, starts the backend, serves.
+    /// Opens the sockets, starts the backend and serves.
     pub(super) async fn start(beginning: Beginning) -> anyhow::Result<Self> {
         let Beginning {
             location,
@@ -68,7 +68,7 @@ impl Serving {
             levels,
             sockets,
         } = beginning;
-        // First: whoever calls while the backend starts waits instead of failing.
+        // First of all, so that clients that call while the backend starts wait instead of failing.
         let endpoints = Endpoints::open(&config, sockets)?;
 
         let mut registry = Registry::default();
@@ -84,7 +84,7 @@ impl Serving {
         let policy = Arc::new(Policy::new(&config.grpc, slow_call, calls, stop.clone()));
         let config = Arc::new(config);
         let backend = backend::start(&config, backend_metrics).await?;
-        // Set here only.
+        // It is set only here, so it cannot fail.
         let _ = engine.set(backend.seen());
         let traced = Traced::start(&config.traces, backend.traces())?;
         let sender = watch::Sender::new(Arc::clone(&config));
@@ -103,7 +103,7 @@ impl Serving {
         let control = Control::new(location, flags, parts, sender);
         let services = backend.services.clone();
         let services = services.add_service(Admin(control.clone()));
-        // For containerds that have us make their sandboxes.
+        // For containerd, if orlop makes its sandboxes.
         let sandboxes = Sandboxes::new(&control.config().daemon.state.join("sandboxes"));
         let kept = control.config().daemon.root.join("sandboxes");
         let services = services
@@ -139,7 +139,7 @@ impl Serving {
         })
     }
 
-    /// Ends only if the server fails, and says why.
+    /// Returns only if the server fails, with the reason.
     pub(super) async fn failure(&mut self) -> anyhow::Error {
         let ended = (&mut self.server).await;
         served(ended)
@@ -147,8 +147,7 @@ impl Serving {
             .unwrap_or_else(|| anyhow!("the gRPC server exited unexpectedly"))
     }
 
-    /// Takes no more calls, lets those in work end while `hurry` does not, then is
-    /// no more.
+    /// Accepts no more calls, waits for the running calls until `hurry` resolves, and stops the daemon.
     pub(super) async fn finish(mut self, hurry: impl Future<Output = ()>) -> anyhow::Result<()> {
         let drain_timeout = self.control.config().grpc.drain_timeout.get();
         self.health.stopping();
@@ -178,11 +177,10 @@ fn served(ended: Result<Served, JoinError>) -> anyhow::Result<()> {
         .context("the gRPC server failed")
 }
 
-/// Until no call is in work, and the last bytes have had the time to reach clients.
-/// Connections end sooner where clients close them; one that does not listen is not
-/// waited for.
+/// Waits until no call is running and the last bytes can have reached the clients. It does not wait for clients to
+/// close their connections.
 async fn quiet(newcomers: &TaskTracker, farewell: &CancellationToken, policy: &Policy) {
-    // Whoever was let in was promised an answer, and is about to ask.
+    // A client of an accepted connection is about to send its first call.
     const FIRST_CALL: Duration = Duration::from_secs(1);
     const FLUSH: Duration = Duration::from_millis(250);
     newcomers.close();
@@ -192,9 +190,9 @@ async fn quiet(newcomers: &TaskTracker, farewell: &CancellationToken, policy: &P
     sleep(FLUSH).await;
 }
 
-/// The gRPC server, before its services.
+/// Builds the gRPC server without its services.
 pub(super) fn server(grpc: &Grpc) -> Server {
-    // Lists of thousands of containers come in one window instead of sixteen.
+    // Lists of thousands of containers fit into one window instead of sixteen.
     const WINDOW: u32 = 1 << 20;
     Server::builder()
         .initial_stream_window_size(WINDOW)

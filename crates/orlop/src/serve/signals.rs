@@ -1,18 +1,18 @@
-//! The signals that a daemon heeds.
+//! The signals that the daemon handles.
 
 use anyhow::Context;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wish {
-    /// Read the configuration again (SIGHUP).
+    /// Reload the configuration (SIGHUP).
     Reload,
-    /// Finish and end (SIGTERM, SIGINT).
+    /// Finish the running calls and exit (SIGTERM, SIGINT).
     Stop,
 }
 
-/// The signals, listened for.
+/// The signal handlers.
 #[derive(Debug)]
 pub(super) struct Signals {
     hangup: Signal,
@@ -30,7 +30,7 @@ impl Signals {
         })
     }
 
-    /// The next wish.
+    /// Waits for the next signal.
     pub(super) async fn next(&mut self) -> Wish {
         tokio::select! {
             _ = self.hangup.recv() => Wish::Reload,

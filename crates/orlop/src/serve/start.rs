@@ -1,4 +1,4 @@
-//! From the command line to a daemon that serves.
+//! Start of the daemon from the command line.
 
 use std::path::Path;
 
@@ -13,13 +13,13 @@ use crate::config::load;
 use crate::service_manager::Inherited;
 use crate::{log, threads};
 
-/// Runs the daemon until it is told to stop.
+/// Runs the daemon until a signal stops it.
 pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     let (location, flags) = args.split();
     let loaded = load(&location, &flags)?;
     let config = loaded.config;
 
-    // Modes are given where files are made; an inherited mask must not narrow them.
+    // Code that creates a file sets its mode; an inherited umask must not narrow it.
     umask(Mode::from_raw_mode(0o022));
     let directories = Directories::take(&config)?;
 

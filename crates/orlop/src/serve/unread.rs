@@ -1,4 +1,4 @@
-//! Clients that ask and do not read, over a real socket: frame by frame, as no library would.
+//! Tests with clients that send requests and do not read the responses, frame by frame over a real socket.
 
 use std::convert::Infallible;
 use std::io::Write as _;
@@ -34,11 +34,11 @@ use crate::config::Config;
 use crate::rpc::{CallLayer, CallMetrics, Peer, Policy};
 
 const SOON: Duration = Duration::from_secs(10);
-/// So many answers of this size, which clients take, are what one process may leave unread.
+/// Response size. This many of them are the limit of what one process may leave unread.
 const SIZE: usize = 15 << 20;
 const MOST: usize = 8;
 
-/// Answers `Version` at length, and tells who asked.
+/// Responds to `Version` with a long message, and reports each call.
 #[derive(Clone)]
 struct Lengthy {
     answer: Bytes,
@@ -73,7 +73,7 @@ impl Service<Request<Body>> for Lengthy {
     }
 }
 
-/// A server with room for so many connections.
+/// A server with a limit of connections.
 struct Bench {
     directory: TempDir,
     asked: mpsc::UnboundedReceiver<Peer>,
@@ -92,7 +92,7 @@ impl Bench {
             ..VersionResponse::default()
         };
         let message = message.encode_to_vec();
-        // Not compressed, and its length.
+        // Uncompressed, and the length.
         let mut answer = vec![0];
         answer.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
         answer.extend(message);
@@ -119,7 +119,7 @@ impl Bench {
         asked.expect("a call").unwrap()
     }
 
-    /// Until calls of this process's end so.
+    /// Waits until calls of this process end with the code.
     async fn comes_to(&self, code: Code) {
         let mut last = None;
         let ends = async {
@@ -135,7 +135,7 @@ impl Bench {
     }
 }
 
-/// Asks so often for the version on a connection of its own, and reads nothing.
+/// Requests the version this many times on a new connection, and reads nothing.
 fn ask(bench: &Bench, calls: usize, window: u32) -> UnixStream {
     const DATA: u8 = 0;
     const HEADERS: u8 = 1;
@@ -151,18 +151,18 @@ fn ask(bench: &Bench, calls: usize, window: u32) -> UnixStream {
     };
     let setting = [&INITIAL_WINDOW_SIZE[..], &window.to_be_bytes()].concat();
     frame(SETTINGS, 0, 0, &setting);
-    // Of the connection: as large as it can be.
+    // Window of the connection, as large as possible.
     let more = (1_u32 << 31) - 1 - 65_535;
     frame(WINDOW_UPDATE, 0, 0, &more.to_be_bytes());
     let path = b"/runtime.v1.RuntimeService/Version";
-    // RFC 7541: `:method: POST`, `:scheme: http`, and literals of which none is noted.
+    // RFC 7541: `:method: POST`, `:scheme: http`, and literals that are not indexed.
     let mut headers = vec![0x83, 0x86, 0x04, path.len() as u8];
     headers.extend(path);
     headers.extend(b"\x01\x09localhost\x0f\x10\x10application/grpc\x00\x02te\x08trailers");
     for call in 0..calls {
         let stream = u32::try_from(2 * call + 1).unwrap();
         frame(HEADERS, 0x4, stream, &headers);
-        // An empty message, and the end.
+        // An empty message, and the end of the stream.
         frame(DATA, 0x1, stream, &[0; 5]);
     }
     let mut socket = UnixStream::connect(bench.socket()).unwrap();
@@ -170,7 +170,7 @@ fn ask(bench: &Bench, calls: usize, window: u32) -> UnixStream {
     socket
 }
 
-/// On one thread: what has been asked has been counted by the time that somebody else asks.
+/// Single-threaded, so that earlier calls are counted when another client calls.
 #[tokio::test]
 async fn answers_that_nobody_reads_are_counted_whatever_the_window() {
     for window in [0, 1, 65_535, (1 << 31) - 1] {
@@ -180,7 +180,7 @@ async fn answers_that_nobody_reads_are_counted_whatever_the_window() {
             bench.asked().await;
         }
         bench.comes_to(Code::ResourceExhausted).await;
-        // It stays so for as long as they are not read.
+        // Still refused as long as the responses are unread.
         sleep(Duration::from_millis(100)).await;
         bench.comes_to(Code::ResourceExhausted).await;
         drop(unread);
@@ -193,7 +193,7 @@ async fn a_connection_whose_socket_is_full_is_closed_when_it_is_to_leave() {
     let mut bench = Bench::new(1);
     let unread = ask(&bench, 1, (1 << 31) - 1);
     let peer = bench.asked().await;
-    // Its socket is full by then.
+    // The socket is full by then.
     sleep(Duration::from_millis(300)).await;
     peer.leave();
     bench.comes_to(Code::Ok).await;

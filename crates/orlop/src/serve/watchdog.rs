@@ -1,4 +1,4 @@
-//! Shows the service manager that the daemon is alive, where it asks for that.
+//! Keep-alive messages to the service manager, if it requests them.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use crate::service_manager::{Notifier, State};
 
-/// Reports twice within each period, from a thread that serves requests: when
-/// those hang, so do the reports. Never ends.
+/// Reports twice within each period from a thread that serves requests, so that a hang also stops the reports. Never
+/// returns.
 pub(super) async fn report(notifier: Notifier, period: Option<Duration>) {
     let Some(period) = period else {
         return std::future::pending().await;

@@ -1,7 +1,6 @@
-//! What the service manager handed over: environment and open sockets.
+//! Environment variables and open sockets from the service manager.
 //!
-//! All of it is taken out of the environment, so that no process started by
-//! the daemon believes itself addressed.
+//! They are removed from the environment, so that child processes do not act on them.
 #![allow(unsafe_code)]
 
 use std::env;
@@ -12,20 +11,20 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use super::notify::Notifier;
 
-/// What the service manager handed over.
+/// Everything that the service manager passed.
 #[derive(Debug, Default)]
 pub(crate) struct Inherited {
-    /// Sockets that listen already.
+    /// Listening sockets.
     pub(crate) sockets: Vec<Socket>,
-    /// The way back to the manager.
+    /// Connection for notifications to the manager.
     pub(crate) notifier: Notifier,
-    /// The manager restarts a daemon that is silent for so long.
+    /// Period after which the manager restarts a silent daemon.
     pub(crate) watchdog: Option<Duration>,
-    /// The device and inode of the journal's end of standard error.
+    /// Device and inode of the journal stream of standard error.
     pub(crate) journal: Option<(u64, u64)>,
 }
 
-/// A socket passed by the manager, under the name its unit gives it.
+/// A socket passed by the manager, with its name in the unit.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) name: String,
@@ -45,21 +44,20 @@ const VARIABLES: [&str; 7] = [
 /// `SD_LISTEN_FDS_START` of sd_listen_fds(3).
 const FIRST_FD: RawFd = 3;
 
-/// More sockets than any unit passes.
+/// Limit of sockets, more than any unit passes.
 const MOST_SOCKETS: RawFd = 64;
 
 impl Inherited {
-    /// Takes everything over.
+    /// Takes the variables and sockets.
     ///
     /// # Safety
     ///
-    /// To be called once, by `main`, before there is a second thread and before
-    /// any file is opened: it changes the environment and owns descriptors by
-    /// their number.
+    /// Must be called once, by `main`, before there is a second thread and before any file is opened: it changes the
+    /// environment and owns descriptors by their number.
     pub(crate) unsafe fn take() -> Self {
         let environment = Environment::read();
         for name in VARIABLES {
-            // SAFETY: the caller has no other thread that could read meanwhile.
+            // SAFETY: the caller guarantees that there is no other thread that could read meanwhile.
             unsafe { env::remove_var(name) };
         }
         let sockets = environment
@@ -72,7 +70,7 @@ impl Inherited {
                 // file has been opened that could own one of them.
                 let fd = unsafe { OwnedFd::from_raw_fd(fd) };
                 if fcntl_setfd(&fd, FdFlags::CLOEXEC).is_err() {
-                    // Not open: the promise was void, and there is nothing to own.
+                    // The descriptor is not open, so there is nothing to own.
                     std::mem::forget(fd);
                     return None;
                 }
@@ -92,7 +90,7 @@ impl Inherited {
     }
 }
 
-/// The variables, as they were.
+/// The values of the variables.
 #[derive(Debug, Default)]
 struct Environment {
     own_pid: u32,
@@ -124,7 +122,7 @@ impl Environment {
         pid.and_then(|pid| pid.parse().ok()) == Some(self.own_pid)
     }
 
-    /// One name for each socket passed to this very process.
+    /// Returns one name for each socket passed to this process.
     fn socket_names(&self) -> Vec<String> {
         let count = self
             .listen_fds

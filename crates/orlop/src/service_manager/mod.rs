@@ -1,5 +1,4 @@
-//! What the daemon and the service manager that started it (systemd, or one
-//! that works alike) tell each other.
+//! Communication with the service manager that started the daemon (systemd or a compatible one).
 
 mod inherited;
 mod notify;

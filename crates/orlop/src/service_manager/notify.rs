@@ -1,4 +1,4 @@
-//! Tells the service manager how the daemon fares, as sd_notify(3) describes.
+//! Notifications of the daemon's state to the service manager, as in sd_notify(3).
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The way to the service manager; without one, words go nowhere.
+/// Address of the service manager; without one, notifications are dropped.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Notifier(Option<Address>);
 
@@ -17,21 +17,21 @@ enum Address {
     Abstract(String),
 }
 
-/// How the daemon fares.
+/// State of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {
-    /// Requests are answered.
+    /// The daemon answers requests.
     Ready,
-    /// The configuration is being read again; [`State::Ready`] follows.
+    /// The daemon reloads the configuration; [`State::Ready`] follows.
     Reloading,
-    /// The daemon is on its way out.
+    /// The daemon is stopping.
     Stopping,
     /// The daemon is alive.
     Watchdog,
 }
 
 impl Notifier {
-    /// The manager at the address of `NOTIFY_SOCKET`.
+    /// Creates a notifier for the address in `NOTIFY_SOCKET`.
     pub(super) fn new(address: &str) -> Self {
         Self(match address.as_bytes() {
             [b'@', ..] => Some(Address::Abstract(address[1..].to_owned())),
@@ -40,8 +40,7 @@ impl Notifier {
         })
     }
 
-    /// Says it. That the manager cannot be reached is worth a line in the log
-    /// and no more.
+    /// Sends the state. A failure is only logged.
     pub(crate) fn tell(&self, state: State) {
         let Some(address) = &self.0 else { return };
         if let Err(error) = send(address, &message(state)) {

@@ -1,23 +1,23 @@
-//! What the program provides to client commands about its machine.
+//! Information about the local machine that the program provides to client commands.
 
 use std::path::PathBuf;
 
 use futures_util::future::{self, LocalBoxFuture};
 use orlop_cri_api::inspection::Finding;
 
-/// What the program knows of the machine that it runs on; by itself a client knows nothing of it.
+/// Functions that examine the local machine; a client itself knows nothing about it.
 #[derive(Debug, Clone, Copy)]
 pub struct Host {
-    /// Examines the machine for the daemon of a configuration, that of a file or the usual one.
+    /// Examines the machine for the daemon of a configuration file, by default the usual one.
     pub examine: fn(Option<PathBuf>) -> LocalBoxFuture<'static, anyhow::Result<Examined>>,
 }
 
-/// What was found on the machine.
+/// Result of an examination.
 #[derive(Debug, Default)]
 pub struct Examined {
-    /// What is well and what is not.
+    /// Findings, both good and bad.
     pub findings: Vec<Finding>,
-    /// Where the daemon listens, by its configuration.
+    /// Socket of the daemon in its configuration.
     pub socket: Option<String>,
 }
 

@@ -1,19 +1,19 @@
-//! The commands that are clients of a CRI endpoint: what crictl does, by the same words, and what
-//! orlop's own services make possible beyond it. Whoever serves that endpoint is not known here.
+//! Commands that are clients of a CRI endpoint: those of crictl under the same names, and those for orlop's own
+//! services. They work with any runtime that serves the CRI.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
 //! | `commands` | a file or directory for each command, and the table that lists them |
-//! | `table`, `run` | what that table becomes; how a command is run |
-//! | `crictl` | the ways of crictl: its spellings, exit codes and words |
-//! | `connect` | the endpoint, the flags and the file that name it, TLS, advice after failures |
-//! | `input` | what the words of a command line mean |
-//! | `families` | what commands have in common that do the same to different things |
+//! | `table`, `run` | the macro behind that table; execution of a command |
+//! | `crictl` | crictl mode: its flag syntax, exit codes and messages |
+//! | `connect` | the endpoint with its flags and file, TLS, hints after failures |
+//! | `input` | parsers of arguments |
+//! | `families` | common parts of commands that do the same to different kinds of objects |
 //! | `output` | tables, JSON, YAML, templates, values for people |
 //! | `terminal` | keys, interrupts, passwords, progress |
-//! | `completion`, `man` | what shells and manuals know of a command line |
-//! | `host` | what the program knows of its machine |
-//! | `reactor` | the thread of a command |
+//! | `completion`, `man` | shell completion and manual pages |
+//! | `host` | information about the local machine |
+//! | `reactor` | the tokio runtime of a command |
 #![cfg_attr(
     test,
     allow(

@@ -1,4 +1,4 @@
-//! `man`: the manual pages, made from the definitions that `--help` is made of.
+//! `man`: manual pages, generated from the clap definitions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man;
 
-/// Where to.
+/// Arguments of `man`.
 #[derive(Debug, Args)]
 pub struct ManArgs {
     /// Directory to write to; it is created if it does not exist. The program and each command get
@@ -28,14 +28,14 @@ impl ManArgs {
     }
 }
 
-/// Writes the page of a command and of those below it.
+/// Writes the page of a command and of its subcommands.
 fn write(command: &Command, name: &str, directory: &Path) -> anyhow::Result<()> {
     let page = command
         .clone()
         .display_name(name.to_owned())
         .version(env!("CARGO_PKG_VERSION"));
     let mut text = Vec::new();
-    // A page without a date is the same whenever it is made.
+    // Without a date, the pages are reproducible.
     Man::new(page)
         .manual("orlop")
         .source(concat!("orlop ", env!("CARGO_PKG_VERSION")))

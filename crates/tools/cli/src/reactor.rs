@@ -1,4 +1,4 @@
-//! The reactor that drives a command's input and output.
+//! The tokio runtime of a client command.
 
 use std::any::Any;
 use std::panic::{self, AssertUnwindSafe, catch_unwind};
@@ -6,12 +6,12 @@ use std::panic::{self, AssertUnwindSafe, catch_unwind};
 use anyhow::{Context, anyhow};
 use tokio::runtime::{Builder, Runtime};
 
-/// The runtime of a client command, which does one thing at a time.
+/// Creates a runtime for a client command, which does one thing at a time.
 pub fn client() -> anyhow::Result<Runtime> {
     built(&mut Builder::new_current_thread()).context("cannot start the I/O runtime of the command")
 }
 
-/// The reactor has no other way to say what it lacks than a panic, where it is not alone to say it.
+/// Builds the runtime. tokio can panic if a resource is missing; the panic becomes an error.
 pub fn built(builder: &mut Builder) -> anyhow::Result<Runtime> {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

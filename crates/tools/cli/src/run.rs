@@ -1,4 +1,4 @@
-//! From a command line that was read to the command's end.
+//! Execution of a parsed command line.
 
 use std::process::ExitCode;
 
@@ -11,12 +11,12 @@ use crate::output::forgive_deaf_reader;
 use crate::reactor;
 
 impl Command {
-    /// Does it, on one thread.
+    /// Runs the command on one thread.
     pub fn run(self, flags: ClientFlags, dialect: Dialect, host: Host) -> anyhow::Result<ExitCode> {
         let session = Session::open(flags, dialect)?.on(host);
         let runtime = reactor::client()?;
         let result = runtime.block_on(self.call(&session));
-        // A read of the terminal may still be under way; nobody waits for it.
+        // A blocking read of the terminal may still be running; nobody waits for it.
         runtime.shutdown_background();
         let result = forgive_deaf_reader(result);
         if let (Err(error), Dialect::Orlop) = (&result, dialect)

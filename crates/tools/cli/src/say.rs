@@ -1,7 +1,7 @@
-//! Words for whoever watches.
+//! Messages on standard error.
 
-/// Writes a line to the standard error. Where nobody reads that any more the words are lost and
-/// the work goes on; `eprintln!` would end it with a panic.
+/// Writes a line to standard error. If that is closed, the message is lost and the work continues; `eprintln!` would
+/// panic.
 #[macro_export]
 macro_rules! say {
     ($($words:tt)*) => {{

@@ -1,16 +1,16 @@
-//! What the table of commands becomes.
+//! The macro behind the table of commands.
 
 use std::process::ExitCode;
 
-/// Makes of a table of commands what `--help` lists and what runs them. A row is the line of the
-/// help, other names of the command, its variant, and its module, which has `Args` and `run`.
-/// Those of `both` stand in orlop's list and in crictl's, those of `crictl` in crictl's alone.
+/// Generates the clap enum and the dispatch from a table of commands. A row has the help line, aliases, the variant,
+/// and the module with `Args` and `run`. Rows of `both` are in the lists of orlop and crictl, rows of `crictl` in
+/// crictl's only.
 macro_rules! commands {
     (
         both { $($(#[$about:meta])* $variant:ident = $module:ident,)* }
         crictl { $($(#[$own_about:meta])* $own:ident = $own_module:ident,)* }
     ) => {
-        /// What a client can do.
+        /// The client commands.
         #[derive(Debug, clap::Subcommand)]
         pub enum Command {
             $($(#[$about])* $variant($module::Args),)*
@@ -29,7 +29,7 @@ macro_rules! commands {
             }
         }
 
-        /// What crictl does besides, without a runtime.
+        /// Commands of crictl only, which need no runtime.
         #[derive(Debug, clap::Subcommand)]
         pub(crate) enum CrictlsOwn {
             $($(#[$own_about])* $own($own_module::Args),)*
@@ -48,14 +48,14 @@ macro_rules! commands {
             }
         }
 
-        /// The modules, in the order of the lists.
+        /// Modules, in the order of the lists.
         #[cfg(test)]
         pub(crate) const MODULES: &[&str] =
             &[$(stringify!($module),)* $(stringify!($own_module),)*];
     };
 }
 
-/// What a command that didn't fail ends with.
+/// Conversion of a successful result to an exit code.
 pub(crate) trait End {
     fn code(self) -> ExitCode;
 }

@@ -1,4 +1,4 @@
-//! A tar archive that is written without being held: its files are read when their turn has come.
+//! A tar archive that is written as a stream: each file is read when it is written.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufWriter, Read, Write};
@@ -8,20 +8,20 @@ use std::sync::{Mutex, PoisonError};
 use crate::regular;
 use crate::tar_split::{self, Pieces};
 
-/// Bytes that are read at once.
+/// Size of the read buffer.
 const BUFFER: usize = 128 << 10;
 
-/// What archives are made of.
+/// Block size of tar.
 const BLOCK: u64 = 512;
 
-/// What goes into the archive, in order.
+/// An archive with its entries in order.
 #[derive(Debug, Default)]
 pub struct Archive {
     files: Vec<(String, Content)>,
     names: HashSet<String>,
 }
 
-/// How long the archives of layers are, by their records: those of a base are read once for all images on it.
+/// Lengths of layer archives by their records. Layers of a common base image are read once.
 #[derive(Debug, Default)]
 pub(crate) struct Lengths(Mutex<HashMap<PathBuf, u64>>);
 
@@ -52,17 +52,17 @@ enum Content {
 }
 
 impl Archive {
-    /// Adds a file of these bytes.
+    /// Adds a file with these bytes.
     pub(crate) fn bytes(&mut self, name: impl Into<String>, bytes: Vec<u8>) {
         self.add(name.into(), Content::Bytes(bytes));
     }
 
-    /// Adds a file as it is.
+    /// Adds an existing file.
     pub(crate) fn file(&mut self, name: impl Into<String>, path: PathBuf, size: u64) {
         self.add(name.into(), Content::File { path, size });
     }
 
-    /// Adds a layer that is made again from its records and its files.
+    /// Adds a layer that is reassembled from its tar-split records and its files.
     pub(crate) fn layer(
         &mut self,
         name: impl Into<String>,
@@ -80,18 +80,18 @@ impl Archive {
         self.files.push((name, content));
     }
 
-    /// Whether a file of this name is in it.
+    /// Returns whether the archive has a file of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name)
     }
 
-    /// How many bytes its files have.
+    /// Returns the total size of the files.
     pub fn bytes_of_files(&self) -> u64 {
         let sizes = self.files.iter().map(|(_, content)| content.size());
         sizes.fold(0, u64::saturating_add)
     }
 
-    /// How many of them it holds itself.
+    /// Returns the bytes that are held in memory.
     #[cfg(test)]
     pub(crate) fn bytes_held(&self) -> usize {
         let held = self.files.iter().map(|(_, content)| match content {
@@ -101,7 +101,7 @@ impl Archive {
         held.sum()
     }
 
-    /// Writes it. What fails in the middle leaves an archive without an end, which nobody takes for a whole one.
+    /// Writes the archive. After an error it lacks the end marker, so that readers detect it as incomplete.
     pub fn write_to(&self, out: impl Write) -> io::Result<()> {
         let mut out = BufWriter::with_capacity(BUFFER, out);
         for (name, content) in &self.files {

@@ -1,10 +1,10 @@
-//! A reader of bbolt's files, which changes nothing and takes no lock.
+//! A read-only, lock-free reader of bbolt files.
 //!
-//! A file is made of pages. Two of them, at its start, say where the tree of buckets begins; a writer
-//! replaces the older one of them last, and overwrites no page that the newer one leads to. So what was
-//! read is of one piece if the number of the last transaction is still the same afterwards.
+//! A file consists of pages. The two meta pages at its start point to the tree of buckets. A writer replaces the older
+//! meta page last, and overwrites no page that the newer one refers to. So the data is consistent if the transaction
+//! number is the same before and after reading.
 //!
-//! Nothing of a file is believed: a page is read once, within the file, and as much of one as is there.
+//! The content is not trusted: a page is read once, within the bounds of the file, and as far as it exists.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -23,17 +23,17 @@ const ELEMENT: usize = 16;
 const IS_BRANCH: u16 = 0x01;
 const IS_LEAF: u16 = 0x02;
 const IS_BUCKET: u32 = 0x01;
-/// The largest page with what belongs to it.
+/// Size limit of a page with its overflow.
 const LARGEST_PAGE: u64 = 64 << 20;
-/// What a bucket may have: entries, and bytes of them.
+/// Limits of a bucket: entries, and their bytes.
 const MOST_ENTRIES: usize = 1 << 20;
 const MOST_BYTES: usize = 256 << 20;
 
-/// Where pages come from.
+/// Source of pages.
 pub(crate) trait Pages {
-    /// How long it is.
+    /// Returns the length.
     fn length(&self) -> io::Result<u64>;
-    /// Fills the buffer with what is at this place.
+    /// Fills the buffer with the bytes at an offset.
     fn fill(&self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 }
 
@@ -80,14 +80,14 @@ struct Meta {
     transaction: u64,
 }
 
-/// A set of entries: in a tree of pages, or in the entry that it is.
+/// A bucket: a tree of pages, or inline in its entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bucket {
     Page(u64),
     Inline(Vec<u8>),
 }
 
-/// What a key stands for.
+/// Value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Value {
     Plain(Vec<u8>),
@@ -95,7 +95,7 @@ pub(crate) enum Value {
 }
 
 impl Bolt<File> {
-    /// Opens a file.
+    /// Opens a database file.
     pub(crate) fn open(path: &Path) -> Result<Self> {
         let file = crate::regular::open_file(path);
         let file = file.map_err(|error| Error::at("cannot open", path, error))?;
@@ -104,7 +104,7 @@ impl Bolt<File> {
 }
 
 impl<P: Pages> Bolt<P> {
-    /// What these pages hold.
+    /// Opens a database in these pages.
     pub(crate) fn of(pages: P, what: String) -> Result<Self> {
         let length = pages.length();
         let length = length.map_err(|source| Error::Io {
@@ -121,12 +121,12 @@ impl<P: Pages> Bolt<P> {
         })
     }
 
-    /// Whether nothing has been written since it was opened.
+    /// Returns whether nothing was written since it was opened.
     pub(crate) fn is_unchanged(&self) -> bool {
         newest_meta(&self.pages) == Some(self.meta)
     }
 
-    /// The bucket at the end of a path of names.
+    /// Returns the bucket at a path of names.
     pub(crate) fn bucket(&self, path: &[&str]) -> Result<Option<Bucket>> {
         let mut bucket = Bucket::Page(self.meta.root);
         for name in path {
@@ -143,7 +143,7 @@ impl<P: Pages> Bolt<P> {
         Ok(Some(bucket))
     }
 
-    /// All that a bucket has, by its keys.
+    /// Returns all entries of a bucket, sorted by key.
     pub(crate) fn entries(&self, bucket: &Bucket) -> Result<Vec<(Vec<u8>, Value)>> {
         let mut found = Found::default();
         let first = match bucket {
@@ -197,7 +197,7 @@ impl<P: Pages> Bolt<P> {
 
     fn branch(&self, page: &[u8], ahead: &mut Vec<u64>) -> Result<()> {
         let count = usize::from(word16(page, 10).unwrap_or_default());
-        // In order when they are taken from the end.
+        // Reversed, so that they are in order when taken from the end.
         for element in (0..count).rev() {
             let at = PAGE_HEADER + element * ELEMENT;
             let below = word64(page, at + 8);
@@ -253,7 +253,7 @@ struct Found {
     bytes: usize,
 }
 
-/// Key, value and whether that is a bucket. Places count from the element.
+/// Returns key, value and whether it is a bucket. Offsets are relative to the element.
 fn leaf_element(page: &[u8], at: usize) -> Option<(&[u8], &[u8], bool)> {
     let flags = word32(page, at)?;
     let start = at.checked_add(word32(page, at + 4)? as usize)?;
@@ -266,12 +266,12 @@ fn leaf_element(page: &[u8], at: usize) -> Option<(&[u8], &[u8], bool)> {
     ))
 }
 
-/// The one of both that is whole and of the later transaction.
+/// Returns the valid meta page with the latest transaction.
 fn newest_meta(pages: &impl Pages) -> Option<Meta> {
     let first = meta_at(pages, 0);
     let sizes = match first {
         Some(meta) => meta.page_size.trailing_zeros()..=meta.page_size.trailing_zeros(),
-        // The first one may be what a power cut left.
+        // The first one may be damaged by a power failure.
         None => 9..=16,
     };
     let second = sizes
@@ -299,7 +299,7 @@ fn meta_at(pages: &impl Pages, page: u64) -> Option<Meta> {
     })
 }
 
-/// FNV-1a of 64 bits.
+/// 64-bit FNV-1a.
 pub(crate) fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

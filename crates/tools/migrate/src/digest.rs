@@ -1,10 +1,10 @@
-//! Names of content.
+//! Digests of content.
 
 use std::fmt;
 
 use aws_lc_rs::digest::{SHA256, digest};
 
-/// A digest as stores have it in paths: the algorithm, and nothing but hexadecimal digits.
+/// A digest as in store paths: the algorithm, and only hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Digest {
     text: String,
@@ -12,7 +12,7 @@ pub(crate) struct Digest {
 }
 
 impl Digest {
-    /// Reads `ALGORITHM:DIGITS`.
+    /// Parses `ALGORITHM:DIGITS`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let (algorithm, digits) = text.split_once(':')?;
         let length = match algorithm {
@@ -29,7 +29,7 @@ impl Digest {
         })
     }
 
-    /// The SHA-256 of bytes.
+    /// Returns the SHA-256 digest of bytes.
     pub(crate) fn of(bytes: &[u8]) -> Self {
         let digits = orlop_text::hex::encode(digest(&SHA256, bytes).as_ref());
         Self {
@@ -38,12 +38,12 @@ impl Digest {
         }
     }
 
-    /// The digits.
+    /// Returns the digits.
     pub(crate) fn digits(&self) -> &str {
         &self.text[self.colon + 1..]
     }
 
-    /// Where an OCI image layout has it.
+    /// Returns the path in an OCI image layout.
     pub(crate) fn blob_path(&self) -> String {
         format!("blobs/{}/{}", &self.text[..self.colon], self.digits())
     }

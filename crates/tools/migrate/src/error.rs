@@ -1,27 +1,27 @@
-//! Why something of theirs can't be read.
+//! Errors of reading another runtime's files.
 
 use std::io;
 use std::path::Path;
 
-/// The result of a reader.
+/// Result of a reader.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why something of theirs can't be read.
+/// Error of reading another runtime's files.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The system refused.
+    /// A system call failed.
     #[error("{what}: {source}")]
     Io {
-        /// What was being done, to what.
+        /// The operation and its object.
         what: String,
-        /// Why that failed.
+        /// Cause of the failure.
         #[source]
         source: io::Error,
     },
-    /// It is not what it must be.
+    /// The data is invalid.
     #[error("{what}: {why}")]
     Invalid {
-        /// What was read.
+        /// The data that was read.
         what: String,
         /// What is wrong with it.
         why: String,
@@ -29,7 +29,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// A failed operation on a path.
+    /// Creates an error of an operation on a path.
     pub(crate) fn at(doing: &str, path: &Path, source: io::Error) -> Self {
         Self::Io {
             what: format!("{doing} {}", path.display()),
@@ -37,7 +37,7 @@ impl Error {
         }
     }
 
-    /// Something that is wrong.
+    /// Creates an error of invalid data.
     pub(crate) fn invalid(what: impl Into<String>, why: impl ToString) -> Self {
         Self::Invalid {
             what: what.into(),
@@ -45,7 +45,7 @@ impl Error {
         }
     }
 
-    /// Whether there is no such file.
+    /// Returns whether the file does not exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

@@ -1,4 +1,4 @@
-//! What strangers' bytes meet first, for fuzzing. Not part of the interface.
+//! Entry points for fuzzing the parsers of untrusted data. Not part of the public interface.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::bolt::{Bolt, fnv};
 use crate::stores::fuzzed_names;
 use crate::tar_split::{Pieces, length, replay};
 
-/// A database must be read or refused. Returns how many images it names.
+/// Reads or refuses a database. Returns how many images it names.
 pub fn bolt(data: &[u8]) -> usize {
     let Ok(bolt) = Bolt::of(data, "fuzzed".to_owned()) else {
         return 0;
@@ -15,7 +15,7 @@ pub fn bolt(data: &[u8]) -> usize {
     fuzzed_names(&bolt)
 }
 
-/// Makes the first pages of a changed database hold their checksums.
+/// Repairs the checksums of the first pages of a modified database.
 pub fn mend(data: &mut [u8]) {
     for page in [0, 4096] {
         if data.len() >= page + 16 + 64 {
@@ -25,7 +25,7 @@ pub fn mend(data: &mut [u8]) {
     }
 }
 
-/// Records of a layer must be read or refused, and give what they promise. Returns how much that is.
+/// Reads or refuses the records of a layer, which must yield the promised length. Returns that length.
 pub fn tar_split(compressed: &[u8], dir: &Path) -> Option<u64> {
     let promised = length(Pieces::of(compressed)).ok()?;
     let mut out = Vec::new();

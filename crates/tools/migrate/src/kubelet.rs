@@ -1,22 +1,21 @@
-//! What a kubelet is told of its runtime: its configuration, and flags that kubeadm gives it.
+//! Kubelet settings for the runtime: its configuration, and kubeadm's flags.
 
 use orlop_yaml::{Content, Document, Entry, documents};
 
-/// Where the kubelet must find orlop.
+/// CRI endpoint of orlop.
 const ENDPOINT: &str = "unix:///run/orlop/orlop.sock";
 const FLAG: &str = "--container-runtime-endpoint=";
 
-/// Something about the kubelet.
+/// Advice about the kubelet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// What there is.
+    /// Current state.
     pub text: String,
-    /// What to do; empty where all is well.
+    /// What to change; empty if nothing.
     pub remedy: String,
 }
 
-/// Looks at the text of a kubelet's configuration and of kubeadm's flags, each with the name of its file.
-/// `driver` is what orlop is told of control groups.
+/// Checks the kubelet configuration and kubeadm's flags, each with its file name. `driver` is orlop's cgroup driver.
 pub fn kubelet_advice(
     config: Option<(&str, &str)>,
     flags: Option<(&str, &str)>,

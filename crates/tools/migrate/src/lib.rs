@@ -1,15 +1,15 @@
-//! What other runtimes leave on a node, read for a move to orlop: their configuration as a plan, their
-//! images as archives. Nothing of theirs is changed, and nothing is asked of a network.
+//! Reads the data of other runtimes for a migration to orlop: their configuration as a plan, their images as archives.
+//! It changes nothing and uses no network.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `config` | their configuration: each line taken over, not needed, or without a counterpart |
-//! | `kubelet` | what the kubelet is told of its runtime, and what it should be |
-//! | `stores` | the images of containerd, CRI-O and Docker, each as an archive that is made while it is read |
-//! | `bolt` | the database in which containerd has the names of images |
-//! | `tar_split` | layers made again from their files, byte for byte |
-//! | `regular` | files of their stores, which are opened only when they are known to be regular ones |
-//! | `archive` | a tar archive that is written without being held |
+//! | `config` | the configuration: each line is converted, not needed, or has no equivalent |
+//! | `kubelet` | kubelet settings for the runtime, and how to change them |
+//! | `stores` | the images of containerd, CRI-O and Docker, each as an archive that is built while it is read |
+//! | `bolt` | reader of the database with containerd's image names |
+//! | `tar_split` | layers reassembled from their files, byte for byte |
+//! | `regular` | opens only regular files of the image stores |
+//! | `archive` | a tar archive that is written as a stream |
 #![cfg_attr(
     test,
     allow(

@@ -1,7 +1,7 @@
-//! Regular files of their stores, which are all that is opened.
+//! Opens files of other runtimes, but only regular ones.
 //!
-//! Opening a device can do something already, and a layer's files are as its image says. So what a path
-//! leads to is found first, looked at, and opened only then.
+//! Opening a device can have side effects, and an image decides about the files of its layers. So a path is resolved
+//! and checked before it is opened.
 
 use std::fs::File;
 use std::io;
@@ -13,15 +13,15 @@ use rustix::io::Errno;
 
 const FIND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Opens the file of a path, through links.
+/// Opens the file at a path, following links.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     open_found(&open(path, FIND, Mode::empty())?)
 }
 
-/// Opens a file by its name, with this directory as the root of all links.
+/// Opens a file by name, resolving all links with this directory as the root.
 pub(crate) fn open_beneath(root: impl AsFd, name: &[u8]) -> io::Result<File> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
-    // A rename anywhere on the machine may disturb the resolution of "..".
+    // A concurrent rename anywhere on the machine may interrupt the resolution of "..".
     let mut tries = 0;
     let found = loop {
         match openat2(&root, name, FIND, Mode::empty(), resolve) {
@@ -53,11 +53,11 @@ mod tests {
 
     use super::*;
 
-    /// Whether somebody opens this pipe for reading while something is done again and again.
+    /// Returns whether `again`, when called repeatedly, opens this pipe for reading.
     fn is_opened(pipe: &Path, again: impl Fn()) -> bool {
         let is_open = Arc::new(AtomicBool::new(false));
         let (noted, path) = (Arc::clone(&is_open), pipe.to_owned());
-        // It waits for a reader, and goes on even if that is gone by then.
+        // It blocks until there is a reader, and goes on even if that is gone by then.
         let writer = std::thread::spawn(move || {
             open(&path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty()).unwrap();
             noted.store(true, Ordering::SeqCst);

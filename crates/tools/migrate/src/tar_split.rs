@@ -1,8 +1,7 @@
-//! Layers made again from their files: tar-split's records, which Docker and containers/storage keep.
+//! Reassembly of layers from their files and tar-split records, which Docker and containers/storage keep.
 //!
-//! A record is a line of JSON: bytes of the archive as they were, or the name and size of a file whose
-//! content stands there. So the archive comes out byte for byte, if the files are what they were; whoever
-//! reads it compares its digest.
+//! A record is a line of JSON: either bytes of the archive, or the name and size of a file whose content follows. The
+//! result is identical to the original archive if the files are unchanged; the reader compares its digest.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -16,17 +15,17 @@ use serde::Deserialize;
 
 use crate::regular;
 
-/// The longest record: headers with long attributes are some kilobytes.
+/// Limit of a record: headers with long attributes have some kilobytes.
 const LONGEST_LINE: u64 = 16 << 20;
-/// What all records of a layer may have, unpacked.
+/// Limit of a layer's unpacked records.
 const MOST_BYTES: u64 = 4 << 30;
 
 /// One of the records.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Bytes as they were.
+    /// Raw bytes.
     Bytes(Vec<u8>),
-    /// The content of a file.
+    /// Content of a file.
     File { name: Vec<u8>, size: u64 },
 }
 
@@ -44,7 +43,7 @@ struct Line {
     payload: Option<String>,
 }
 
-/// Reads the records of a layer, one after the other.
+/// Iterator over the records of a layer.
 pub(crate) struct Pieces<R> {
     lines: BufReader<io::Take<MultiGzDecoder<R>>>,
 }
@@ -56,7 +55,7 @@ impl Pieces<BufReader<std::fs::File>> {
 }
 
 impl<R: BufRead> Pieces<R> {
-    /// The records that this has, compressed.
+    /// Creates an iterator over compressed records.
     pub(crate) fn of(compressed: R) -> Self {
         let plain = MultiGzDecoder::new(compressed).take(MOST_BYTES);
         Self {
@@ -107,7 +106,7 @@ impl<R: BufRead> Iterator for Pieces<R> {
     }
 }
 
-/// How long the archive is.
+/// Returns the length of the archive.
 pub(crate) fn length(pieces: impl Iterator<Item = io::Result<Piece>>) -> io::Result<u64> {
     let mut length: u64 = 0;
     for piece in pieces {
@@ -122,7 +121,7 @@ pub(crate) fn length(pieces: impl Iterator<Item = io::Result<Piece>>) -> io::Res
     Ok(length)
 }
 
-/// Writes the archive, with the files in this directory.
+/// Writes the archive with the files in this directory.
 pub(crate) fn replay(
     pieces: impl Iterator<Item = io::Result<Piece>>,
     dir: &Path,

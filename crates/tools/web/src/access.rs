@@ -1,5 +1,5 @@
-//! Who may ask. A browser comes with the token once, in the first address, and is known by a cookie from then
-//! on. Which host and origin a request is for tells whether another site sent it.
+//! Access control. A browser presents the token once, in the first URL, and a session cookie from then on. The Host and
+//! Origin headers show whether another site sent a request.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -10,28 +10,28 @@ use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN};
 use http::{HeaderMap, Uri};
 use orlop_listen::{Host, Listener};
 
-/// No token is longer.
+/// Maximum length of a token.
 const LONGEST_TOKEN: u64 = 4 << 10;
 
-/// How a browser says from where a request comes (Fetch Metadata).
+/// Header with the relation of the requesting site (Fetch Metadata).
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What the first address must have.
+/// The token that the first URL must contain.
 #[derive(Debug, Clone)]
 pub enum Token {
-    /// This.
+    /// This token.
     Given(String),
-    /// What is in a file, read at each request.
+    /// The content of a file, read at each request.
     File(PathBuf),
 }
 
 impl Token {
-    /// One that nobody can guess.
+    /// Generates a random token.
     pub fn random() -> Self {
         Self::Given(orlop_text::hex::encode(&rand::random::<[u8; 32]>()))
     }
 
-    /// The token of this moment. None where the file cannot be read or is empty: then nobody is let in.
+    /// Returns the current token. `None` if the file cannot be read or is empty: then every login is refused.
     async fn now(&self) -> Option<Vec<u8>> {
         let path = match self {
             Self::Given(token) => return Some(token.clone().into_bytes()),
@@ -49,30 +49,30 @@ impl Token {
     }
 }
 
-/// Who is let in by one server.
+/// Access control of one server.
 #[derive(Debug)]
 pub(crate) struct Access {
     token: Token,
-    /// Of this server alone: a session ends with it.
+    /// Random key of this server: sessions end with it.
     key: [u8; 32],
     cookie: String,
     is_tls: bool,
-    /// Where it listens; none is a unix socket.
+    /// Listening address; `None` for a unix socket.
     address: Option<IpAddr>,
-    /// Names beside the address.
+    /// Host names that are allowed in addition to the address.
     names: Vec<String>,
 }
 
-/// Why a request is refused.
+/// Reason why a request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// It may be one of a name that leads here for an attack.
+    /// The Host header is unknown, as in a DNS rebinding attack.
     #[error(
         "the Host header of the request is not a name of this server; use the address that it \
          listens on, localhost, or a name that it was started with"
     )]
     Host,
-    /// Another page sent it.
+    /// A page of another site sent it.
     #[error("the request comes from another site")]
     Origin,
     /// It has no session.
@@ -80,7 +80,7 @@ pub(crate) enum Refusal {
         "no session; open the address with ?token= that the server printed or saved when it started"
     )]
     Stranger,
-    /// It has a token that is not this one.
+    /// It has a wrong token.
     #[error("wrong token; use the address that the server printed or saved when it last started")]
     WrongToken,
 }
@@ -101,7 +101,7 @@ impl Access {
         }
     }
 
-    /// Whether the request was sent to this server, and by a page of its own.
+    /// Checks that the request was sent to this server, and by its own page.
     pub(crate) fn check_site(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = Host::of(uri, headers).map_err(|_| Refusal::Host)?;
         let host = host.filter(|host| self.is_ours(host));
@@ -118,8 +118,8 @@ impl Access {
         Ok(())
     }
 
-    /// Whether what is asked for data is a page of this server, or no page at all. Other ports of a machine
-    /// are the same site to a browser.
+    /// Checks that a request for data comes from a page of this server, or from no page. Browsers treat other ports of
+    /// a machine as the same site.
     pub(crate) fn check_api(headers: &HeaderMap) -> Result<(), Refusal> {
         let from = headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes);
         match from {
@@ -128,7 +128,7 @@ impl Access {
         }
     }
 
-    /// The cookie of whoever shows the token.
+    /// Checks the token and returns the session cookie.
     pub(crate) async fn login(&self, shown: &str) -> Result<HeaderValue, Refusal> {
         let token = self.token.now().await.ok_or(Refusal::WrongToken)?;
         if !is_same(shown.as_bytes(), &token) {
@@ -143,7 +143,7 @@ impl Access {
         HeaderValue::try_from(cookie).map_err(|_| Refusal::WrongToken)
     }
 
-    /// An address with the token, unless that is in a file.
+    /// Returns the URL with the token, or without it if the token is in a file.
     pub(crate) fn first_address(&self, address: &str) -> String {
         match &self.token {
             Token::Given(token) => format!("{address}?token={token}"),
@@ -151,7 +151,7 @@ impl Access {
         }
     }
 
-    /// Whether somebody has logged in.
+    /// Checks that the request has a session.
     pub(crate) async fn check_session(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let cookies = headers.get_all(COOKIE).iter();
         let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
@@ -168,7 +168,7 @@ impl Access {
         Err(Refusal::Stranger)
     }
 
-    /// What a cookie holds: it tells nothing of the token, and ends with the server or the token.
+    /// Returns the value of the cookie. It does not reveal the token, and ends with the server or the token.
     fn session(&self, token: &[u8]) -> String {
         let mut digest = Context::new(&SHA256);
         digest.update(&self.key);
@@ -176,7 +176,7 @@ impl Access {
         orlop_text::hex::encode(digest.finish().as_ref())
     }
 
-    /// An address cannot be made to lead elsewhere, as a name can.
+    /// Returns whether the host is allowed. An IP address cannot be redirected, but a name can.
     fn is_ours(&self, host: &Host<'_>) -> bool {
         let Some(ip) = host.address() else {
             return host.is_named(&self.names);
@@ -188,7 +188,7 @@ impl Access {
     }
 }
 
-/// Takes as long wherever they differ.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     verify_slices_are_equal(one, other).is_ok()
 }

@@ -1,4 +1,4 @@
-//! Answers, with the headers that all of them have.
+//! HTTP responses with the common security headers.
 
 use std::convert::Infallible;
 
@@ -13,14 +13,14 @@ use crate::access::Refusal;
 use crate::asked::AskError;
 use crate::page::File;
 
-/// The body of an answer.
+/// Body of a response.
 pub(crate) type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// An answer.
+/// A response.
 pub(crate) type Answer = Response<Body>;
 
-/// What a browser may do with an answer. Nothing of what containers say is ever run: no script stands in a
-/// page, and none comes from elsewhere.
+/// Security headers. Text from containers is never executed: pages contain no inline scripts and load none from
+/// elsewhere.
 const RULES: [(&str, &str); 6] = [
     (
         "content-security-policy",
@@ -34,7 +34,7 @@ const RULES: [(&str, &str); 6] = [
     ("x-frame-options", "DENY"),
 ];
 
-/// The answer as a browser may have it. What says nothing else is kept nowhere.
+/// Adds the security headers. A response is not cached unless it says otherwise.
 pub(crate) fn secured(mut answer: Answer) -> Answer {
     let headers = answer.headers_mut();
     for (name, value) in RULES {
@@ -47,7 +47,7 @@ pub(crate) fn secured(mut answer: Answer) -> Answer {
     answer
 }
 
-/// All of a body at once.
+/// Creates a response with a complete body.
 fn whole(kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
     let mut answer = Response::new(Full::new(bytes.into()).boxed_unsync());
     let kind = HeaderValue::from_static(kind);
@@ -55,26 +55,26 @@ fn whole(kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
     answer
 }
 
-/// A document.
+/// Creates a JSON response.
 pub(crate) fn document(value: &Value) -> Answer {
     whole("application/json", value.to_string())
 }
 
-/// Why there is none.
+/// Creates a JSON response with an error.
 pub(crate) fn failure(status: StatusCode, words: &str) -> Answer {
     let mut answer = document(&json!({ "error": words }));
     *answer.status_mut() = status;
     answer
 }
 
-/// Words for who is not let in, or went astray.
+/// Creates a plain text response for a refused or unknown request.
 pub(crate) fn words(status: StatusCode, words: &str) -> Answer {
     let mut answer = whole("text/plain; charset=utf-8", format!("{words}\n"));
     *answer.status_mut() = status;
     answer
 }
 
-/// A file of the page, unless the browser has it.
+/// Serves a file of the page, unless the browser's copy is current.
 pub(crate) fn file(file: File, asked: &HeaderMap) -> Answer {
     let tag = file.tag();
     let known = asked.get(header::IF_NONE_MATCH);
@@ -93,8 +93,8 @@ pub(crate) fn file(file: File, asked: &HeaderMap) -> Answer {
     answer
 }
 
-/// To the page, without the token in the address. A browser that another site led here has no cookie of ours
-/// with it until a page of ours leads it on.
+/// Redirects to the page without the token in the URL. After a link from another site, the browser does not send the
+/// cookie until a page of this server leads it on.
 pub(crate) fn welcome(cookie: HeaderValue, is_led: bool) -> Answer {
     let (status, name, value) = if is_led {
         (StatusCode::OK, header::REFRESH, "0; url=/")
@@ -108,7 +108,7 @@ pub(crate) fn welcome(cookie: HeaderValue, is_led: bool) -> Answer {
     answer
 }
 
-/// Events as they come.
+/// Creates a response with server-sent events.
 pub(crate) fn events(body: Body) -> Answer {
     let mut answer = Response::new(body);
     let kind = HeaderValue::from_static("text/event-stream");
@@ -117,7 +117,7 @@ pub(crate) fn events(body: Body) -> Answer {
 }
 
 impl Refusal {
-    /// The answer to a request for data, or for the page.
+    /// Converts the error for a request for data or for the page.
     pub(crate) fn answer(self, is_api: bool) -> Answer {
         let status = match self {
             Self::Host => StatusCode::MISDIRECTED_REQUEST,
@@ -134,7 +134,7 @@ impl Refusal {
 }
 
 impl AskError {
-    /// The answer where there is none.
+    /// Converts the error to a response.
     pub(crate) fn answer(&self) -> Answer {
         let status = match self {
             Self::Gone(_) => StatusCode::BAD_GATEWAY,

@@ -1,4 +1,4 @@
-//! The endpoint, as its clients see it.
+//! Calls to the CRI endpoint.
 
 use std::time::Duration;
 
@@ -7,40 +7,40 @@ use orlop_cri_api::client::{ClientError, ClientOptions, Connection};
 use serde_json::Value;
 use tonic::{Code, Status};
 
-/// What a call may take.
+/// Timeout of a call.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lists of whole nodes come in one message from runtimes that can't stream them.
+/// Message size limit. Runtimes without streaming lists send the list of a whole node in one message.
 const LARGEST_MESSAGE: usize = 64 << 20;
 
-/// What a page is told, or why it is told nothing.
+/// Data for a page, or the reason why there is none.
 pub(crate) type Told = Result<Value, AskError>;
 
-/// Why the endpoint has no answer.
+/// Error of a call to the endpoint.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    /// Nobody answers.
+    /// The endpoint does not respond.
     #[error("{0}")]
     Gone(String),
-    /// It has no such thing.
+    /// The object does not exist.
     #[error("{0}")]
     NotThere(String),
-    /// It does not know the call.
+    /// The endpoint does not know the call.
     #[error("not available from this endpoint: {0}")]
     Unknown(String),
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Wrong(String),
-    /// Somebody is there, and takes too long.
+    /// The call timed out.
     #[error("{0}")]
     Late(String),
-    /// It failed.
+    /// The call failed.
     #[error("{0}")]
     Failed(String),
 }
 
 impl AskError {
-    /// The same whoever the client is.
+    /// Maps a gRPC code, for all clients alike.
     fn of(code: Code, text: String) -> Self {
         match code {
             Code::Unavailable | Code::Cancelled => Self::Gone(text),
@@ -51,17 +51,17 @@ impl AskError {
         }
     }
 
-    /// Whether nobody answers.
+    /// Returns whether the endpoint does not respond.
     pub(crate) fn is_gone(&self) -> bool {
         matches!(self, Self::Gone(_))
     }
 
-    /// Whether it takes too long.
+    /// Returns whether the call timed out.
     pub(crate) fn is_late(&self) -> bool {
         matches!(self, Self::Late(_))
     }
 
-    /// Whether the endpoint does not know the call.
+    /// Returns whether the endpoint does not know the call.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_))
     }
@@ -70,7 +70,7 @@ impl AskError {
 impl From<ClientError> for AskError {
     fn from(error: ClientError) -> Self {
         let text = error.to_string();
-        // containerd and CRI-O have no code for what is not there but words.
+        // containerd and CRI-O report a missing object only in the message, not in the code.
         match error.code() {
             Code::Unknown if text.contains("not found") => Self::NotThere(text),
             code => Self::of(code, text),
@@ -88,7 +88,7 @@ impl From<Status> for AskError {
     }
 }
 
-/// A connection to the endpoint, made at the first call and again when it breaks.
+/// Creates a connection that connects at the first call, and again when it breaks.
 pub(crate) fn connect(endpoint: Endpoint) -> Connection {
     let options = ClientOptions {
         timeout: PATIENCE,
@@ -98,7 +98,7 @@ pub(crate) fn connect(endpoint: Endpoint) -> Connection {
     Connection::new(endpoint, options)
 }
 
-/// The answer of one of orlop's own services, within the usual patience.
+/// Awaits a call of one of orlop's own services, with the usual timeout.
 pub(crate) async fn own<T>(
     call: impl Future<Output = Result<tonic::Response<T>, Status>>,
 ) -> Result<T, AskError> {
@@ -108,7 +108,7 @@ pub(crate) async fn own<T>(
     }
 }
 
-/// The answer to a call for one thing of many, which may take no longer than this.
+/// Awaits a call for one of many objects, with this timeout.
 pub(crate) async fn soon<T>(
     patience: Duration,
     call: impl Future<Output = Result<T, ClientError>>,

@@ -1,29 +1,29 @@
-//! Texts and lists of a bounded size: what an endpoint tells is as long as those who made pods want.
+//! Size limits for texts and lists: users who create pods can make an endpoint's responses as long as they like.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
-/// A text in a list is no longer.
+/// Maximum length of a text in a list.
 pub(crate) const LONGEST_TEXT: usize = 4 << 10;
 
-/// A list of texts, labels or mounts has no more.
+/// Maximum number of texts, labels or mounts in a list.
 pub(crate) const MOST: usize = 512;
 
-/// Pods and images that are told of.
+/// Maximum number of pods and images.
 pub(crate) const MOST_PODS: usize = 5000;
 
-/// The beginning of a text.
+/// Truncates a text.
 pub(crate) fn cut(text: &str) -> &str {
     cut_to(text, LONGEST_TEXT)
 }
 
-/// The beginning of a text, of at most so many bytes.
+/// Truncates a text to a number of bytes.
 pub(crate) fn cut_to(text: &str, bytes: usize) -> &str {
     &text[..text.floor_char_boundary(bytes)]
 }
 
-/// A text, or nothing where it is empty.
+/// Returns a text, or null if it is empty.
 pub(crate) fn filled(text: &str) -> Value {
     match text {
         "" => Value::Null,
@@ -31,12 +31,12 @@ pub(crate) fn filled(text: &str) -> Value {
     }
 }
 
-/// Texts.
+/// Returns a list of texts.
 pub(crate) fn texts(all: &[String]) -> Value {
     all.iter().take(MOST).map(|text| cut(text)).collect()
 }
 
-/// Labels or annotations, in order.
+/// Returns labels or annotations, sorted.
 pub(crate) fn map(all: &HashMap<String, String>) -> Value {
     let mut all: Vec<_> = all.iter().collect();
     all.sort_unstable();

@@ -1,4 +1,4 @@
-//! Answers that go on: server-sent events (HTML, 9.2).
+//! Responses with server-sent events (HTML, 9.2).
 
 use std::convert::Infallible;
 use std::fmt::Write as _;
@@ -13,22 +13,22 @@ use tokio::time::timeout;
 
 use crate::answer::Body;
 
-/// Something comes at least as often, so that who has left is noticed.
+/// Interval of keep-alive messages, so that a client that has left is noticed.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
 
-/// One event. The data is JSON, which has no line ends.
+/// Formats an event. The data is JSON without line breaks.
 pub(crate) fn event(kind: &str, data: &str) -> Bytes {
     let mut text = String::new();
     write_event(&mut text, kind, data);
     text.into()
 }
 
-/// One more event in a message.
+/// Appends an event to a message.
 pub(crate) fn write_event(text: &mut String, kind: &str, data: &str) {
     let _ = write!(text, "event: {kind}\ndata: {data}\n\n");
 }
 
-/// A body of events, until nobody sends any more. What is held goes when the client does.
+/// Creates a body of events that ends when the sender is dropped. `held` is dropped with the body.
 pub(crate) fn body(events: Receiver<Bytes>, held: impl Send + 'static) -> Body {
     let frames = stream::unfold((events, held), async |(mut events, held)| {
         let bytes = match timeout(SIGN_OF_LIFE, events.recv()).await {
@@ -41,7 +41,7 @@ pub(crate) fn body(events: Receiver<Bytes>, held: impl Send + 'static) -> Body {
     StreamBody::new(frames).boxed_unsync()
 }
 
-/// Nothing, for who asks for the head alone.
+/// Creates an empty body for HEAD requests.
 pub(crate) fn none() -> Body {
     http_body_util::Empty::new().boxed_unsync()
 }

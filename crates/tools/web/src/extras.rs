@@ -1,21 +1,20 @@
-//! What the process knows beside the endpoint.
+//! Data of the serving process that the endpoint does not provide.
 
 use serde_json::Value;
 
-/// What only the process that serves the page can tell: a client of an endpoint has none of it.
+/// Data that only the process that serves the page has.
 pub trait Extras: Send + Sync {
-    /// The daemon's configuration in force, as TOML.
+    /// Returns the active configuration of the daemon as TOML.
     fn settings(&self) -> Option<String> {
         None
     }
 
-    /// Manifests, the mistakes in them, and what the probes of their pods found: the objects of
-    /// `/api/manifests`.
+    /// Returns manifests with their errors and the probe results of their pods: the objects of `/api/manifests`.
     fn manifests(&self) -> Option<Value> {
         None
     }
 
-    /// Whether manifests are known at all.
+    /// Returns whether the process manages manifests.
     fn has_manifests(&self) -> bool {
         false
     }

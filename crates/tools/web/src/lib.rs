@@ -1,20 +1,19 @@
-//! A node as pages of a browser. It sees no more of a node than any client of its CRI endpoint does, and
-//! changes nothing.
+//! A web page that shows a node. It sees only what any client of the CRI endpoint sees, and changes nothing.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `server` | what listens: its options, its connections |
-//! | `node` | what all requests are about |
-//! | `stall` | a connection that is given up when its client reads nothing |
-//! | `access` | who may ask: the token, the session, which host and origin a request is for |
-//! | `routes`, `query` | from a path to an answer; the words behind the `?` of an address |
-//! | `answer`, `page`, `bounded` | answers with their headers; the page's files; texts and lists of a bounded size |
-//! | `events` | answers that go on: server-sent events |
-//! | `asked` | the endpoint, as its clients see it |
-//! | `live` | the one sampler, and who listens to it |
-//! | `logs` | log files, followed |
-//! | `view` | answers that are given once: a pod, images, networks, traces, settings |
-//! | `extras` | what the process knows beside the endpoint |
+//! | `server` | the server: its options and connections |
+//! | `node` | state that all requests share |
+//! | `stall` | connections that are closed if their client reads nothing |
+//! | `access` | access control: token, session, Host and Origin headers |
+//! | `routes`, `query` | routes from paths to handlers; the query string |
+//! | `answer`, `page`, `bounded` | responses with their headers; the page's files; size limits of texts and lists |
+//! | `events` | server-sent events |
+//! | `asked` | calls to the CRI endpoint |
+//! | `live` | the sampler and the open pages |
+//! | `logs` | streaming of log files |
+//! | `view` | single responses: a pod, images, networks, traces, settings |
+//! | `extras` | data that the endpoint does not provide |
 #![cfg_attr(
     test,
     allow(

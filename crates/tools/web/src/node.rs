@@ -1,4 +1,4 @@
-//! The node that all requests are about, and the state that they share.
+//! State that all requests share.
 
 use std::sync::Arc;
 
@@ -9,16 +9,16 @@ use crate::access::Access;
 use crate::extras::Extras;
 use crate::live::Hub;
 
-/// Logs that are followed at once.
+/// Maximum number of concurrent log streams.
 pub(crate) const MOST_LOGS: usize = 8;
 
-/// What all requests are about.
+/// State that all requests share.
 pub(crate) struct Node {
     pub(crate) cri: Connection,
     pub(crate) access: Access,
     pub(crate) hub: Arc<Hub>,
     pub(crate) shows_environment: bool,
     pub(crate) extras: Option<Arc<dyn Extras>>,
-    /// Places for those who follow logs.
+    /// Permits for log streams.
     pub(crate) logs: Arc<Semaphore>,
 }

@@ -1,16 +1,16 @@
-//! The page's files, built in.
+//! The embedded files of the page.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// A file of the page.
+/// An embedded file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct File {
     name: &'static str,
-    /// Its content.
+    /// Content of the file.
     pub(crate) bytes: &'static [u8],
 }
 
-/// Lists the files of `page/` once.
+/// Lists the files of `page/`.
 macro_rules! files {
     ($($name:literal,)*) => {
         const FILES: &[File] = &[$(File {
@@ -45,16 +45,16 @@ files! {
     "waterfall.js",
 }
 
-/// The page itself, which all views are drawn in.
+/// The HTML file of all views.
 pub(crate) const INDEX: &str = "index.html";
 
-/// The file of a name.
+/// Returns the file of a name.
 pub(crate) fn file(name: &str) -> Option<File> {
     FILES.iter().find(|file| file.name == name).copied()
 }
 
 impl File {
-    /// What kind of content it is.
+    /// Returns the content type.
     pub(crate) fn kind(&self) -> &'static str {
         match self.name.rsplit_once('.').map(|(_, end)| end) {
             Some("html") => "text/html; charset=utf-8",
@@ -67,7 +67,7 @@ impl File {
         }
     }
 
-    /// Tells its content from any other version's.
+    /// Returns an entity tag of the content.
     pub(crate) fn tag(&self) -> String {
         let mut hasher = DefaultHasher::new();
         self.bytes.hash(&mut hasher);
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// What would make markup or a script of a text, or ask another host.
+    /// Substrings that would interpret text as markup or script, or contact another host.
     const REFUSED: &[&str] = &[
         "innerHTML",
         "outerHTML",

@@ -1,6 +1,6 @@
 //! Parses the query string of a URL.
 
-/// The words behind the `?`.
+/// Parameters of a query string.
 #[derive(Debug)]
 pub(crate) struct Query(Vec<(String, String)>);
 
@@ -10,18 +10,18 @@ impl Query {
         Self(pairs.into_owned().collect())
     }
 
-    /// The first value of a name.
+    /// Returns the first value of a parameter.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// All values of a name.
+    /// Returns all values of a parameter.
     pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let of_name = self.0.iter().filter(move |(key, _)| key == name);
         of_name.map(|(_, value)| value.as_str())
     }
 
-    /// A number; one that is none is left out.
+    /// Returns a number; an invalid one is ignored.
     pub(crate) fn number(&self, name: &str) -> Option<u32> {
         self.get(name)?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! From a path to an answer.
+//! Routes from paths to handlers.
 
 use http::request::Parts;
 use http::{Method, StatusCode};
@@ -9,7 +9,7 @@ use crate::node::Node;
 use crate::query::Query;
 use crate::{logs, page, view};
 
-/// The answer to a request.
+/// Handles a request.
 pub(crate) async fn answer(node: &Node, head: &Parts) -> Answer {
     let path = head.uri.path();
     let is_api = path.starts_with("/api/");
@@ -47,7 +47,7 @@ pub(crate) async fn answer(node: &Node, head: &Parts) -> Answer {
 fn of_page(path: &str, head: &Parts) -> Answer {
     let name = match path.strip_prefix("/app/") {
         Some(name) => name,
-        // A view, whose address may be shared.
+        // The URL of a view, which can be shared.
         None if !path.contains('.') => page::INDEX,
         None => "",
     };

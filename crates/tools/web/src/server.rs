@@ -1,4 +1,4 @@
-//! What listens.
+//! The web server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,10 +19,10 @@ use crate::node::{MOST_LOGS, Node};
 use crate::stall::Stall;
 use crate::{asked, routes};
 
-/// Connections served at once. Further ones wait in the kernel's queue.
+/// Maximum number of connections. Further ones wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 32;
 
-/// A client that reads nothing for so long is left.
+/// Timeout for a client that reads nothing.
 const STALL: Duration = Duration::from_secs(20);
 
 const HEAD: HeadLimits = HeadLimits {
@@ -30,30 +30,30 @@ const HEAD: HeadLimits = HeadLimits {
     bytes: 16 << 10,
 };
 
-/// How often usage is looked at.
+/// Interval between samples of the usage.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long it is when nobody looks any more.
+/// How long sampling continues after the last page is closed.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// What a server is to show, and to whom.
+/// Options of a web server.
 pub struct WebOptions {
-    /// The endpoint of the node.
+    /// CRI endpoint of the node.
     pub endpoint: Endpoint,
-    /// What the first address must have.
+    /// Token of the first URL.
     pub token: Token,
-    /// Names that a request may be for, beside the address and `localhost`.
+    /// Allowed host names besides the address and `localhost`.
     pub names: Vec<String>,
-    /// Whether environment variables are shown to who asks for them.
+    /// Whether to show environment variables on request.
     pub shows_environment: bool,
-    /// What the process knows beside the endpoint.
+    /// Data that the endpoint does not provide.
     pub extras: Option<Arc<dyn Extras>>,
 }
 
-/// Why nothing is served.
+/// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// Others could read along.
+    /// The connection could be intercepted.
     #[error(
         "{0} is reachable from other machines, which requires TLS; configure a certificate (a PEM \
          file and its key), or listen on a loopback address and connect through `ssh -L`"
@@ -61,7 +61,7 @@ pub enum WebError {
     Open(String),
 }
 
-/// A server that is about to serve.
+/// A web server that is ready to serve.
 pub struct Web {
     listener: Arc<Listener>,
     tls: Option<Arc<Tls>>,
@@ -69,8 +69,8 @@ pub struct Web {
 }
 
 impl Web {
-    /// Gets ready to serve. Needs a reactor. Who keeps the socket may have it served by another one later;
-    /// who calls meanwhile waits.
+    /// Prepares a server. Needs a reactor. The caller can pass the socket to another server later; clients wait
+    /// meanwhile.
     pub fn new(
         listener: impl Into<Arc<Listener>>,
         tls: Option<Arc<Tls>>,
@@ -80,7 +80,7 @@ impl Web {
         if tls.is_none() && !listener.is_local() {
             return Err(WebError::Open(listener.address()));
         }
-        // There is none on a unix socket.
+        // Unix sockets use no TLS.
         let is_tls = tls.is_some() && !listener.is_unix();
         let access = Access::new(options.token, options.names, &listener, is_tls);
         let cri = asked::connect(options.endpoint);
@@ -107,8 +107,8 @@ impl Web {
         })
     }
 
-    /// The address that a browser begins with, the token in it if that is not in a file; of a unix socket, its
-    /// path, and what to ask for there.
+    /// Returns the URL to open, with the token unless it is in a file; for a unix socket, its path and the URL to
+    /// request.
     pub fn address(&self) -> String {
         let Some(address) = self.listener.tcp_address() else {
             let first = self.node.access.first_address("http://localhost/");
@@ -120,7 +120,7 @@ impl Web {
             .first_address(&format!("{scheme}://{address}/"))
     }
 
-    /// Serves until told to stop.
+    /// Serves until it is stopped.
     pub async fn serve(self, stop: CancellationToken) {
         let Self {
             listener,
@@ -131,7 +131,7 @@ impl Web {
         let hub = Arc::clone(&node.hub);
         let each =
             |connection, activity| meet(connection, activity, tls.clone(), Arc::clone(&node));
-        // The socket may outlast its server.
+        // The socket may outlive its server.
         accepting.run(listener, stop, each).await;
         hub.close();
     }
@@ -154,7 +154,7 @@ async fn talk(
 ) {
     let answer = |request: Request<Incoming>| {
         let node = Arc::clone(&node);
-        // Nothing is asked with a body.
+        // No request has a body.
         let (head, _) = request.into_parts();
         async move { secured(routes::answer(&node, &head).await) }
     };

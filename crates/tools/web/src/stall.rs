@@ -1,4 +1,4 @@
-//! A connection that is given up when its client reads nothing.
+//! Connections that are closed if their client reads nothing.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::Pin;
@@ -8,11 +8,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-/// A stream of which a write that gets nowhere for so long fails.
+/// A stream whose writes fail if they make no progress for the timeout.
 pub(crate) struct Stall<S> {
     stream: S,
     limit: Duration,
-    /// Since when a write waits.
+    /// Timer of a pending write.
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
@@ -25,7 +25,7 @@ impl<S> Stall<S> {
         }
     }
 
-    /// What a write came to, unless it has come to nothing for too long.
+    /// Returns the result of a write, or an error after the timeout.
     fn judge<T>(&mut self, context: &mut Context<'_>, written: Poll<Result<T>>) -> Poll<Result<T>> {
         if written.is_ready() {
             self.waiting = None;

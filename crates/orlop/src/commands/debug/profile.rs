@@ -1,4 +1,4 @@
-//! `orlop debug profile`: where the daemon's processor time goes.
+//! `orlop debug profile`: CPU profile of the daemon.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use super::ask;
 use crate::profile::{Format, MOST_SECONDS, Profile, write};
 use crate::serve::DaemonArgs;
 
-/// How long the daemon may take to name the functions.
+/// Time limit for the daemon to resolve function names.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What is to be sampled, and how it is written.
+/// Arguments of `debug profile`.
 #[derive(Debug, Args)]
 pub(crate) struct ProfileArgs {
     #[command(flatten)]
@@ -80,7 +80,7 @@ fn default_file(format: Format) -> &'static str {
     }
 }
 
-/// Says what there is, and what is missing in it.
+/// Reports where the profile is and what is missing in it.
 fn tell(profile: &Profile, to: Option<&PathBuf>) {
     let place = to.map_or_else(String::new, |to| format!(", in {}", to.display()));
     say!(

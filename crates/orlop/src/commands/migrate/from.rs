@@ -1,4 +1,4 @@
-//! The runtimes that a node may be moved from.
+//! The runtimes that a node can be migrated from.
 
 use std::path::Path;
 

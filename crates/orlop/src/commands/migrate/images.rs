@@ -1,4 +1,4 @@
-//! Takes images over: each is made an archive while the daemon reads it, and is there whole or not at all.
+//! Import of images. Each is streamed to the daemon as an archive and is imported completely or not at all.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use orlop_migrate::{StoredImage, containerd_images, docker_images, storage_image
 
 use super::from::From;
 
-/// An archive takes its time.
+/// Time limit of one import.
 const PATIENCE: Duration = Duration::from_hours(24);
 
-/// Whether all of them are here now.
+/// Imports all images. Returns whether all of them are present now.
 pub(super) async fn take_over(from: From, root: &Path, socket: &Path) -> anyhow::Result<bool> {
     let (dir, shown) = (root.to_owned(), root.display());
     let read = tokio::task::spawn_blocking(move || stored(from, &dir)).await?;

@@ -18,8 +18,8 @@ use crate::serve::DaemonArgs;
 use from::From;
 use report::Format;
 
-/// Reads what another runtime was told, says what becomes of each line and what the node needs, and
-/// writes a configuration of orlop's. Nothing of the other runtime is changed.
+/// Arguments of `migrate`. The command reads another runtime's configuration, reports the result for each line and
+/// the needs of the node, and writes a configuration of orlop. It changes nothing of the other runtime.
 #[derive(Debug, Args)]
 pub(crate) struct MigrateArgs {
     /// Container runtime to migrate from
@@ -65,7 +65,7 @@ pub(crate) struct MigrateArgs {
 }
 
 impl MigrateArgs {
-    /// Ends with 1 where an image could not be taken over.
+    /// Runs the migration. Returns exit code 1 if an image could not be imported.
     pub(crate) fn run(mut self) -> anyhow::Result<ExitCode> {
         if let Some(file) = &mut self.write {
             *file = std::path::absolute(&*file).with_context(|| {

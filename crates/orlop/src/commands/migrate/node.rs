@@ -1,4 +1,4 @@
-//! What the node has, and what it needs before orlop runs its pods.
+//! Checks whether the node has what orlop needs to run its pods.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -13,7 +13,7 @@ use orlop_migrate::{Plan, kubelet_advice};
 use super::from::From;
 
 const KUBEADM_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
-/// What a program may say of its version, and how long it may take.
+/// Limit of the bytes that a program prints as its version.
 const LONGEST_VERSION: u64 = 4096;
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -100,7 +100,7 @@ fn networks(plan: &Plan) -> Finding {
     }
 }
 
-/// Whether orlop understands the files that say where images come from and which may be used.
+/// Checks whether orlop can parse the registry and signature policy files.
 fn files_of_images(plan: &Plan) -> Vec<Finding> {
     let path = |key: &str| plan.text("images", key).map(PathBuf::from);
     let mut findings = Vec::new();
@@ -171,7 +171,7 @@ fn kubelet_findings(plan: &Plan, kubelet: &Path) -> Vec<Finding> {
     advice.collect()
 }
 
-/// What of theirs runs: it must be gone before orlop has the node.
+/// Checks whether the other runtime still runs: it must be stopped before orlop takes the node.
 fn running(from: From, plan: &Plan) -> Option<Finding> {
     let (usual, dirs): (_, &[&str]) = match from {
         From::Containerd => ("/run/containerd", &["io.containerd.runtime.v2.task/k8s.io"]),

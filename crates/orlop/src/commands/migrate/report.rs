@@ -1,4 +1,4 @@
-//! What is said of the move.
+//! The report of a migration.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use orlop_cri_api::inspection::{Finding, FindingLevel};
 use orlop_migrate::{Note, Outcome, Plan};
 use serde_json::json;
 
-/// How the report is written.
+/// Format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Format {
     Table,
@@ -23,7 +23,7 @@ pub(super) fn print(format: Format, plan: &Plan, findings: &[Finding]) -> io::Re
     out.flush()
 }
 
-/// A heading, and which lines stand below it with what text.
+/// A heading, and a function that returns the text of the lines below it.
 type Section = (&'static str, fn(&Outcome) -> Option<&str>);
 
 fn table(out: &mut impl Write, plan: &Plan, findings: &[Finding]) -> io::Result<()> {

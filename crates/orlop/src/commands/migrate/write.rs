@@ -1,4 +1,4 @@
-//! Writes the new configuration, once it is known to be a good one, and where nothing is yet.
+//! Writes the new configuration after it was checked. An existing file is never overwritten.
 
 use std::fs::{DirBuilder, remove_file};
 use std::io::ErrorKind;
@@ -30,7 +30,7 @@ pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> 
     for (path, text) in &plan.files {
         let path = dir.join(path);
         make_dir(path.parent().unwrap_or(dir))?;
-        // They may hold passwords.
+        // The files may contain passwords.
         put(&path, 0o600, text)?;
     }
     put(file, 0o644, &text)?;
@@ -41,7 +41,7 @@ pub(super) fn write(file: &Path, plan: &Plan, from: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Has what reads configurations read this one.
+/// Loads the new configuration to check it.
 fn check(dir: &Path, text: &str) -> anyhow::Result<()> {
     let draft = dir.join(format!(".migrate-{}.toml", std::process::id()));
     put(&draft, 0o600, text)?;

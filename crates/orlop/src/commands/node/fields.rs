@@ -1,4 +1,4 @@
-//! The flags that set fields of the kubelet's configuration, made from the table of the fields.
+//! Flags that set fields of the kubelet's configuration, generated from the table of fields.
 
 use std::collections::BTreeMap;
 
@@ -8,23 +8,23 @@ use orlop_agent::KubeletConfiguration;
 
 use crate::config::argument;
 
-/// Flags of which neither is anything without the other.
+/// Flags that are only valid together.
 const TOGETHER: [[&str; 2]; 2] = [
     ["tls-cert-file", "tls-private-key-file"],
     ["tls-private-key-file", "tls-cert-file"],
 ];
 
-/// What they were given, by their names.
+/// Values of the flags, by flag name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FieldFlags(BTreeMap<&'static str, Vec<String>>);
 
 impl FieldFlags {
-    /// What one was given last.
+    /// Returns the last value of a flag.
     pub(super) fn value(&self, flag: &str) -> Option<&str> {
         self.0.get(flag)?.last().map(String::as_str)
     }
 
-    /// Lets them beat the file.
+    /// Overrides the configuration file with the flags.
     pub(super) fn beat(&self, configuration: &mut KubeletConfiguration) -> anyhow::Result<()> {
         for (flag, given) in &self.0 {
             let set = configuration.set_by_flag(flag, given);
@@ -37,7 +37,7 @@ impl FieldFlags {
 impl Args for FieldFlags {
     fn augment_args(command: Command) -> Command {
         let flags = KubeletConfiguration::flags().into_iter().map(|flag| {
-            // As the kubelet takes them: `--flag value`, be it a switch or below zero.
+            // Same syntax as the kubelet: `--flag value`, also for switches and negative numbers.
             let arg = argument(flag)
                 .require_equals(false)
                 .allow_negative_numbers(true);

@@ -1,4 +1,4 @@
-//! The kubelet's flags, where they mean the same. They beat the configuration file.
+//! The kubelet's flags with the same meaning. They override the configuration file.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -108,18 +108,17 @@ enum End {
     Stop,
 }
 
-/// The flag that says where manifests come from.
+/// Flag with the location of static pod manifests.
 const MANIFESTS: &str = "pod-manifest-path";
 
-/// Where they come from when the standard input is meant.
+/// Manifest location that means standard input.
 const STDIN: &str = "-";
 
-/// Whose pods they become where nothing is said.
+/// Default CRI endpoint.
 const RUNTIME: &str = "unix:///run/orlop/orlop.sock";
 
 impl NodeFlags {
-    /// The options that flags and configuration amount to, and the fields of the configuration
-    /// that have no effect.
+    /// Returns the agent's options from flags and configuration, and the configuration fields without effect.
     pub(super) fn read(self) -> anyhow::Result<(AgentOptions, Vec<FileRemark>)> {
         let (mut configuration, idle) = configuration(self.config.as_deref())?;
         self.fields.beat(&mut configuration)?;
@@ -177,7 +176,7 @@ impl NodeFlags {
     }
 }
 
-/// What the file says, or the defaults.
+/// Reads the configuration file, or returns the defaults.
 fn configuration(path: Option<&Path>) -> anyhow::Result<(KubeletConfiguration, Vec<FileRemark>)> {
     match path {
         None => Ok((KubeletConfiguration::default(), Vec::new())),

@@ -1,4 +1,4 @@
-//! The flags of logging that every kubelet takes.
+//! The kubelet's logging flags.
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
@@ -7,7 +7,7 @@ use orlop_agent::Logging;
 use crate::config::Config;
 use crate::config::values::{LevelFilter, LogFormat};
 
-/// What to log, in our words and in a kubelet's.
+/// Logging flags of orlop and of the kubelet.
 #[derive(Debug, Clone, Args)]
 pub(super) struct LogFlags {
     /// Log level, or one level per module as in info,orlop_kuberuntime=debug [default: info]
@@ -55,7 +55,7 @@ enum Lines {
 }
 
 impl LogFlags {
-    /// How to log, by these flags and, where they say nothing, by a kubelet's configuration.
+    /// Returns the log settings of these flags; an unset flag falls back to the kubelet configuration.
     pub(super) fn over(&self, written: &Logging) -> anyhow::Result<crate::config::Log> {
         let mut log = Config::default().log;
         let written_lines = match written.format.as_str() {
@@ -82,7 +82,7 @@ impl LogFlags {
         Ok(log)
     }
 
-    /// What is to be said of those that have no effect.
+    /// Returns warnings about flags without effect.
     pub(super) fn remarks(&self) -> Vec<String> {
         let remarks = [
             (
@@ -113,7 +113,7 @@ impl LogFlags {
             ),
         ];
         let given = remarks.into_iter().filter(|(_, value, _)| {
-            // What is so anyway is nothing to remark upon.
+            // A value that equals the behaviour needs no warning.
             value.as_deref().is_some_and(|value| value != "false")
         });
         given

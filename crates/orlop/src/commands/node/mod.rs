@@ -1,5 +1,4 @@
-//! `node`: the node agent, which runs pods from manifests on any CRI endpoint; and what it says of
-//! itself.
+//! `node`: the node agent, which runs pods from manifests on any CRI endpoint, and its status commands.
 
 mod fields;
 mod flags;
@@ -21,7 +20,7 @@ pub(super) use machine::{address, name};
 pub(super) use own::{open_files, spare_from_oom};
 pub(super) use status::summary_line;
 
-/// The agent, or a question to it.
+/// Arguments of `node`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct NodeArgs {

@@ -1,15 +1,15 @@
-//! What the agent asks of the kernel for itself.
+//! Kernel limits of the agent process itself.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Keeps the agent from the kernel's search for memory, as far as it may.
+/// Sets the OOM score adjustment of the agent, as far as permitted.
 pub(crate) fn spare_from_oom(score: i32) {
     if let Err(error) = std::fs::write("/proc/self/oom_score_adj", score.to_string()) {
         tracing::debug!(%error, score, "cannot set the oom_score_adj of the agent");
     }
 }
 
-/// Lets the agent open so many files, as far as it may.
+/// Raises the limit of open files of the agent, as far as permitted.
 pub(crate) fn open_files(wanted: u64) {
     let now = getrlimit(Resource::Nofile);
     if now.current.is_none_or(|current| current >= wanted) {

@@ -1,4 +1,4 @@
-//! The agent's own socket.
+//! Client of the agent's control socket.
 
 use std::fmt::Write as _;
 use std::io;
@@ -18,16 +18,16 @@ use serde_json::Value;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// More than an agent says at once of its pods.
+/// Limit of a response: more than an agent reports about its pods at once.
 const LARGEST: usize = 64 << 20;
 
-/// Where it is unless a flag says otherwise.
+/// Default path of the socket.
 pub(crate) const DEFAULT: &str = "/run/orlop/node.sock";
 
-/// How long an answer may take.
+/// Timeout of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Which agent is meant.
+/// Flag that selects the agent.
 #[derive(Debug, clap::Args)]
 pub(crate) struct AgentArgs {
     /// Socket of the node agent (`orlop node`, `orlop up`)
@@ -35,14 +35,14 @@ pub(crate) struct AgentArgs {
     socket: PathBuf,
 }
 
-/// What an order came to.
+/// Outcome of `apply` or `delete`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Outcome {
     pub(crate) applied: Vec<Applied>,
     pub(crate) remarks: Vec<orlop_agent::Remark>,
 }
 
-/// One object and what was done with it.
+/// One object and what the agent did with it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Applied {
     pub(crate) object: String,
@@ -50,13 +50,13 @@ pub(crate) struct Applied {
 }
 
 impl AgentArgs {
-    /// Asks something.
+    /// Sends a GET request.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<Value> {
         let answer = self.call(Method::GET, path, Bytes::new())?;
         serde_json::from_slice(&answer).context("cannot parse the response of the node agent")
     }
 
-    /// Gives an order.
+    /// Sends a request that changes something.
     pub(crate) fn order(&self, path: &str, text: String) -> anyhow::Result<Outcome> {
         let answer = self.call(Method::POST, path, text.into())?;
         serde_json::from_slice(&answer).context("cannot parse the response of the node agent")
@@ -109,7 +109,7 @@ async fn ask(
     Ok((status, answer))
 }
 
-/// Text as part of a query.
+/// Percent-encodes text for a query.
 pub(crate) fn encoded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,4 +1,4 @@
-//! From the command line to an agent that works.
+//! Start of the node agent from the command line.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -16,10 +16,10 @@ use super::own;
 use crate::service_manager::{Inherited, Notifier, State};
 use crate::{log, threads};
 
-/// An agent waits far more than it computes.
+/// Worker threads: an agent waits far more than it computes.
 const WORKERS: u16 = 2;
 
-/// Runs the agent until it is told to end.
+/// Runs the agent until a signal stops it.
 pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<ExitCode> {
     let asked = flags.logging.clone();
     let without_effect = asked.remarks();
@@ -35,7 +35,7 @@ pub(super) fn run(flags: NodeFlags, inherited: Inherited) -> anyhow::Result<Exit
         tracing::warn!("{remark}");
     }
     fits(&options)?;
-    // Modes are given where files are made; an inherited mask must not narrow them.
+    // Code that creates a file sets its mode; an inherited umask must not narrow it.
     umask(Mode::from_raw_mode(0o022));
     own::spare_from_oom(options.configuration.oom_score_adj);
     own::open_files(options.configuration.max_open_files);
@@ -65,7 +65,7 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
     let page = place.map(|place| place.serve(&endpoint, agent.handle(), None));
     let page = page.transpose()?;
     if let Some(page) = &page {
-        // What is no terminal may be a journal that others read.
+        // If standard output is no terminal, it may be a journal that others read.
         let mut out = io::stdout();
         let _ = if out.is_terminal() {
             writeln!(out, "{}", page.address)
@@ -101,7 +101,7 @@ async fn live(options: AgentOptions, notifier: Notifier, page: PageFlags) -> any
     Ok(())
 }
 
-/// Whether the machine is one that the configuration allows.
+/// Checks whether the machine meets the requirements of the configuration.
 fn fits(options: &AgentOptions) -> anyhow::Result<()> {
     let written = &options.configuration;
     if written.fail_swap_on {

@@ -1,4 +1,4 @@
-//! `node status` and `node events`: what a running agent says of itself.
+//! `node status` and `node events`: status and events of a running agent.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::socket::AgentArgs;
 
-/// How the answer is shown.
+/// Arguments of `node status`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
@@ -20,7 +20,7 @@ pub(super) struct Args {
     output: String,
 }
 
-/// Which events.
+/// Arguments of `node events`.
 #[derive(Debug, clap::Args)]
 pub(super) struct EventsArgs {
     #[command(flatten)]
@@ -132,7 +132,7 @@ fn show(status: &Value, out: &mut impl Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The word for how a pod is: why it is over, if it was ended from above.
+/// Returns the status word of a pod, with the reason if the agent ended it.
 pub(crate) fn summary_line(summary: &str, reason: &str) -> String {
     if reason.is_empty() {
         summary.to_owned()
@@ -158,8 +158,7 @@ fn age(moment: &str) -> String {
     }
 }
 
-/// What comes from containers may hold anything: it is shown on one line, without control
-/// characters, and cut.
+/// Makes text of a container safe to print: one line, without control characters, truncated.
 fn one_line(text: &str) -> String {
     const LONGEST: usize = 100;
     let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });

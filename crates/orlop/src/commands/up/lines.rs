@@ -1,4 +1,4 @@
-//! A line for each change, where there is no terminal.
+//! Output of `up` without a terminal: one line for each change.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::node::summary_line;
 
-/// Writes until told to stop; first where the page is, if there is one.
+/// Prints changes until it is stopped. The first line is the location of the page, if there is one.
 pub(super) async fn show(
     handle: &AgentHandle,
     page: Option<&str>,
@@ -54,7 +54,7 @@ pub(super) async fn show(
     }
 }
 
-/// Says how a pod is, if that is news.
+/// Prints the status of a pod if it changed.
 fn tell(handle: &AgentHandle, uid: &str, last: &mut BTreeMap<String, String>) -> io::Result<()> {
     let Some(pod) = handle.manager().pod(uid) else {
         return Ok(());

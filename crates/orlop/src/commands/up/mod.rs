@@ -1,5 +1,4 @@
-//! `up`: a machine without a cluster in one command: the daemon, the node agent, and the pods of a
-//! directory, shown as they are.
+//! `up`: runs the daemon, the node agent and the pods of a directory in one command, and shows the pods.
 
 mod lines;
 mod view;
@@ -24,7 +23,7 @@ use crate::serve::{Embedded, Plan, ServeArgs};
 use crate::service_manager::{Inherited, Notifier, State};
 use crate::{config, log, threads};
 
-/// What to run.
+/// Arguments of `up`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UpArgs {
     /// Directory of manifests, or one manifest file; changes are applied automatically
@@ -124,7 +123,7 @@ impl UpArgs {
             }
             options.configuration = configuration;
         } else {
-            // Nobody has asked for them, and a kubelet may have the ports.
+            // The ports are not requested, and a kubelet may use them.
             options.configuration.enable_server = false;
             options.configuration.healthz_port = 0;
         }
@@ -209,7 +208,7 @@ async fn live(
     outcome
 }
 
-/// Shows the pods: as a table that is kept up to date on a terminal, else a line for each change.
+/// Shows the pods: a live table on a terminal, else one line for each change.
 async fn show(
     handle: AgentHandle,
     (log_file, page): (Option<PathBuf>, Option<String>),

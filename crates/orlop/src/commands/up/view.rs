@@ -1,4 +1,4 @@
-//! A table of the pods that is kept up to date on a terminal.
+//! Live table of the pods on a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,19 +15,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::node::summary_line;
 
-/// Another screen than the one the command was typed on, and back to it (ECMA-48, xterm).
+/// Escape sequences that enter and leave the alternate screen (ECMA-48, xterm).
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
 const REST_OF_LINE: &str = "\x1b[K";
 const REST_OF_SCREEN: &str = "\x1b[J";
 
-/// Ages are shown in seconds.
+/// Refresh interval: ages are shown in seconds.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Changes come in swarms.
+/// Delay after a change, as changes come in bursts.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The screen, given back however this ends.
+/// Guard of the alternate screen, which is left on drop.
 struct Screen;
 
 impl Screen {
@@ -43,7 +43,7 @@ impl Drop for Screen {
     }
 }
 
-/// Shows until told to stop.
+/// Shows the table until it is stopped.
 pub(super) async fn show(
     handle: &AgentHandle,
     (log, page): (&Path, &str),
@@ -149,7 +149,7 @@ fn draw(
     )
 }
 
-/// The lines, cut to the screen, with the footer on its last one.
+/// Truncates the lines to the screen and puts the footer on the last line.
 fn screen(mut lines: Vec<String>, footer: &str, width: usize, height: usize) -> String {
     let room = height.saturating_sub(2).max(1);
     if lines.len() > room {
@@ -159,7 +159,7 @@ fn screen(mut lines: Vec<String>, footer: &str, width: usize, height: usize) -> 
     }
     let mut text = HOME.to_owned();
     for line in lines.iter().map(String::as_str).chain(["", footer]) {
-        // What comes from containers may hold anything.
+        // Output of containers may contain any character.
         let plain = line.chars().map(|c| if c.is_control() { ' ' } else { c });
         let cut: String = plain.take(width).collect();
         let _ = write!(text, "{cut}{REST_OF_LINE}\r\n");

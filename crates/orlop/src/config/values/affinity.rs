@@ -1,10 +1,10 @@
-//! The processors of a command that is executed in a container.
+//! CPU affinity of a command that is executed in a container.
 
 use orlop_engine::config::ExecAffinity;
 
 use super::text::text_value;
 
-/// The word for a container's first processor.
+/// Value for the first CPU of a container.
 const FIRST: &str = "first";
 
 fn read(text: &str) -> Result<ExecAffinity, String> {

@@ -1,4 +1,4 @@
-//! Values that are one of a few words.
+//! Values that are one of a few fixed strings.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::otlp::TraceProtocol;
 use super::value::{Value, bad};
 use crate::config::section::BadValue;
 
-/// Gives the values of a type their words.
+/// Defines the strings of a type.
 macro_rules! words {
     ($type:ty { $($word:literal => $value:expr,)* }) => {
         impl Value for $type {
@@ -50,7 +50,7 @@ fn one_of<T: Value, const N: usize>(
         .ok_or_else(|| bad(value, format!("{text:?} is not {kind}")))
 }
 
-/// Who runs the pods.
+/// Backend that runs the pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backend {
     /// orlop itself.
@@ -79,10 +79,10 @@ impl fmt::Display for Backend {
     }
 }
 
-/// When layers of images are mounted while they are fetched.
+/// Whether image layers are mounted while they are downloaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Laziness {
-    /// When they are of a format that allows it, and the kernel as well.
+    /// If both the format of the layer and the kernel support it.
     Auto,
     Never,
 }
@@ -94,7 +94,7 @@ words! {
     }
 }
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     Auto,
@@ -112,7 +112,7 @@ words! {
     }
 }
 
-/// Who makes what the containers of a pod share.
+/// Component that creates the sandbox, the shared part of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sandboxer {
     Podsandbox,
@@ -128,7 +128,7 @@ words! {
     }
 }
 
-/// How the streams of a shim's processes are had.
+/// Transport of the standard streams of a shim's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamsBy {
     Fifo,
@@ -149,7 +149,7 @@ words! {
     }
 }
 
-/// The kinds of runtime.
+/// Kinds of container runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RuntimeKind {
     Oci,

@@ -1,4 +1,4 @@
-//! Lists, tables of values, and values that may be left empty.
+//! Lists, maps of values, and optional values.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +39,7 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// A table written on one line; it replaces the one of an earlier file whole.
+/// An inline table. It replaces the whole table of an earlier file.
 impl<T: Value> Value for BTreeMap<String, T> {
     fn kind() -> String {
         format!("table of {}", T::kind())

@@ -1,4 +1,4 @@
-//! Where the node's own credentials are.
+//! Location of the node's own registry credentials.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::str::FromStr;
 use super::path::AbsolutePath;
 use super::text::text_value;
 
-/// The word for podman's places.
+/// Value for the paths that podman uses.
 const PODMAN: &str = "podman";
 
-/// A file of credentials, or the places where podman looks for its own.
+/// A credentials file, or the paths that podman searches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CredentialsAt {
     File(AbsolutePath),
@@ -19,7 +19,7 @@ pub(crate) enum CredentialsAt {
 }
 
 impl CredentialsAt {
-    /// The files, in their order. Those that are not there have nothing.
+    /// Returns the files in lookup order. A missing file contains no credentials.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         match self {
             Self::File(path) => vec![path.to_path_buf()],
@@ -28,7 +28,7 @@ impl CredentialsAt {
     }
 }
 
-/// containers-auth.json(5), and Docker's files behind that.
+/// The paths of containers-auth.json(5), then those of Docker.
 fn places(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let path = |name: &str| {
         let path = variable(name).map(PathBuf::from);

@@ -1,4 +1,4 @@
-//! Lengths of time, written as `10s`, `1m30s` or `500ms`.
+//! Durations, written as `10s`, `1m30s` or `500ms`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use orlop_text::duration::Wrong;
 
 use super::text::text_value;
 
-/// A length of time.
+/// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interval(Duration);
 
@@ -21,13 +21,13 @@ impl Interval {
         self.0
     }
 
-    /// The length, or nothing where zero means "never".
+    /// Returns the duration, or `None` for zero, which means "never".
     pub(crate) fn nonzero(self) -> Option<Duration> {
         (!self.0.is_zero()).then_some(self.0)
     }
 }
 
-/// Longer than any sensible setting, and far from overflowing an `Instant`.
+/// Maximum: longer than any sensible setting, and far from overflowing an `Instant`.
 const LONGEST: Duration = Duration::from_hours(10 * 365 * 24);
 
 impl FromStr for Interval {

@@ -1,4 +1,4 @@
-//! Where the daemon listens.
+//! Addresses that the daemon listens on.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -9,11 +9,11 @@ use std::str::FromStr;
 use super::path::AbsolutePath;
 use super::text::text_value;
 
-/// The path of a unix socket, written bare or as `unix:///path`.
+/// The path of a unix socket, written as a plain path or as `unix:///path`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SocketPath(AbsolutePath);
 
-/// `sun_path` of sockaddr_un, less the closing zero.
+/// Size of `sun_path` in sockaddr_un, without the final zero.
 const LONGEST_PATH: usize = 107;
 
 impl FromStr for SocketPath {
@@ -52,7 +52,7 @@ impl Deref for SocketPath {
 
 text_value!(SocketPath, "unix socket");
 
-/// Where metrics are served: a unix socket, or a TCP port of the loopback.
+/// Address of the metrics endpoint: a unix socket or a loopback TCP port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum MetricsEndpoint {
     /// A unix socket.

@@ -1,4 +1,4 @@
-//! A group of the machine, by name or number.
+//! A Unix group, by name or number.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::scalar::quoted;
 use super::value::Value;
 use crate::config::section::BadValue;
 
-/// A group of the machine.
+/// A Unix group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Group {
     /// By number.
@@ -18,7 +18,7 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    /// The number of the group, which must exist when it is named.
+    /// Returns the group ID. A named group must exist.
     pub(crate) fn resolve(&self) -> Result<u32, String> {
         let name = match self {
             Self::Id(id) => return Ok(*id),
@@ -30,7 +30,7 @@ impl Group {
     }
 }
 
-/// The number of a group in the format of group(5).
+/// Finds the ID of a group in text of the format group(5).
 fn find(groups: &str, name: &str) -> Option<u32> {
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');

@@ -1,4 +1,4 @@
-//! Which log lines are wanted.
+//! Filter of log lines by level.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,9 +10,8 @@ use super::text::text_value;
 
 /// A level for orlop (`info`), or one per module (`info,orlop_image=debug`).
 ///
-/// The libraries that orlop is built from log their warnings only, unless they
-/// are named (`info,h2=debug`), and never more than `debug`: beyond it they print
-/// what goes over the wire, secrets included.
+/// The libraries that orlop uses log only warnings unless they are named (`info,h2=debug`), and never more than
+/// `debug`: finer levels print network traffic, including secrets.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LevelFilter {
     text: String,
@@ -20,13 +19,13 @@ pub(crate) struct LevelFilter {
 }
 
 impl LevelFilter {
-    /// The filter as the logging library takes it.
+    /// Converts the filter for the logging library.
     pub(crate) fn targets(&self) -> Targets {
         self.targets.clone()
     }
 }
 
-/// What the names of all crates of orlop begin with.
+/// Prefix of the names of all orlop crates.
 const OWN: &str = "orlop";
 
 impl FromStr for LevelFilter {

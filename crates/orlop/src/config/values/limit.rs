@@ -1,4 +1,4 @@
-//! A bound that may be switched off.
+//! An optional limit.
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -6,10 +6,10 @@ use toml::de::DeValue;
 use super::value::{Value, bad};
 use crate::config::section::BadValue;
 
-/// A bound, or none: `"unlimited"`.
+/// A limit, or none: `"unlimited"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limit {
-    /// No bound.
+    /// No limit.
     Unlimited,
     /// At most this many.
     At(std::num::NonZeroU32),

@@ -1,4 +1,4 @@
-//! The types that a configuration key can have.
+//! The types of configuration keys.
 
 mod affinity;
 mod choice;

@@ -1,4 +1,4 @@
-//! Where a collector listens, and how much it is sent.
+//! Address of a trace collector and the sampling rate.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use super::text::text_value;
 use super::value::{Value, bad, mismatch};
 use crate::config::section::BadValue;
 
-/// How spans are sent.
+/// Protocol for spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TraceProtocol {
     /// OTLP over HTTP.
@@ -21,7 +21,7 @@ pub(crate) enum TraceProtocol {
 }
 
 impl TraceProtocol {
-    /// The port that OpenTelemetry's collectors have for it.
+    /// Returns the default port of OpenTelemetry collectors for the protocol.
     fn port(self) -> u16 {
         match self {
             Self::Http => 4318,
@@ -30,10 +30,10 @@ impl TraceProtocol {
     }
 }
 
-/// The path that the OTLP specification gives traces over HTTP.
+/// Default path for traces over HTTP in the OTLP specification.
 const DEFAULT_PATH: &str = "/v1/traces";
 
-/// A collector, as `http://HOST[:PORT][/PATH]`, or `https://`.
+/// Address of a collector, as `http://HOST[:PORT][/PATH]` or `https://`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OtlpEndpoint {
     pub(crate) is_tls: bool,
@@ -43,7 +43,7 @@ pub(crate) struct OtlpEndpoint {
 }
 
 impl OtlpEndpoint {
-    /// Where spans are sent to.
+    /// Returns the URL that spans are sent to.
     pub(crate) fn url(&self, protocol: TraceProtocol) -> String {
         let (scheme, host) = (self.scheme(), &self.host);
         let port = self.port.unwrap_or(protocol.port());
@@ -51,7 +51,7 @@ impl OtlpEndpoint {
         format!("{scheme}://{host}:{port}{path}")
     }
 
-    /// Whether what is sent there leaves this machine.
+    /// Returns whether the collector is on this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let host = self.host.trim_matches(['[', ']']);
         let address = host.parse::<IpAddr>();
@@ -115,18 +115,18 @@ impl fmt::Display for OtlpEndpoint {
 
 text_value!(OtlpEndpoint, "http address");
 
-/// A part of the whole, as 0.01.
+/// A fraction, written as 0.01.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Share(u32);
 
-/// The whole.
+/// Denominator of a [`Share`].
 const MILLION: u32 = 1_000_000;
 
 impl Share {
-    /// All of it.
+    /// The whole.
     pub(crate) const ALL: Self = Self(MILLION);
 
-    /// How much of a million it is.
+    /// Returns the fraction in millionths.
     pub(crate) fn per_million(self) -> u32 {
         self.0
     }

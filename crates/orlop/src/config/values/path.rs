@@ -1,4 +1,4 @@
-//! Paths that mean the same wherever the daemon was started.
+//! Absolute paths, which do not depend on the daemon's working directory.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use super::text::text_value;
 
-/// A path from the root directory, without `..`.
+/// An absolute path without `..`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AbsolutePath(PathBuf);
 

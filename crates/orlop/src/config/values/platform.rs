@@ -4,8 +4,7 @@ use orlop_engine::config::Platform;
 
 use super::text::text_value;
 
-/// An operating system, a processor architecture and, if need be, a variant of it:
-/// `linux/arm64`, `linux/arm/v7`.
+/// Parses an operating system, an architecture and an optional variant: `linux/arm64`, `linux/arm/v7`.
 fn read(text: &str) -> Result<Platform, String> {
     let is_word = |part: &str| {
         !part.is_empty()

@@ -70,7 +70,7 @@ impl Value for IpAddr {
     }
 }
 
-/// A TOML basic string.
+/// Formats text as a TOML basic string.
 pub(super) fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }

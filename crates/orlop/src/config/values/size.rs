@@ -1,4 +1,4 @@
-//! Amounts of memory, written as `16MiB`, `512KiB` or a number of bytes.
+//! Byte sizes, written as `16MiB`, `512KiB` or a number of bytes.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,7 +1,7 @@
 //! Values written as a string: any type that parses from and prints to text.
 
-/// Gives a type its place in the configuration that parses from text and prints as text: by itself
-/// ([`FromStr`](std::str::FromStr), [`Display`](std::fmt::Display)) or by two functions.
+/// Implements the traits of a configuration value for a type that is converted from and to text, either by
+/// [`FromStr`](std::str::FromStr) and [`Display`](std::fmt::Display) or by two functions.
 macro_rules! text_value {
     ($type:ty, $kind:literal) => {
         text_value!($type, $kind, str::parse, <$type>::to_string);

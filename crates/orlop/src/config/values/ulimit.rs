@@ -1,10 +1,10 @@
-//! Resource limits of processes, as setrlimit(2) knows them.
+//! Resource limits of processes, as in setrlimit(2).
 
 use orlop_engine::config::Rlimit;
 
 use super::text::text_value;
 
-/// The resources of setrlimit(2), less their `RLIMIT_`.
+/// The resources of setrlimit(2), without the prefix `RLIMIT_`.
 const RESOURCES: [&str; 16] = [
     "as",
     "core",
@@ -24,10 +24,10 @@ const RESOURCES: [&str; 16] = [
     "stack",
 ];
 
-/// What kernel and OCI put before a resource's name.
+/// Prefix of a resource name in the kernel and OCI.
 const PREFIX: &str = "RLIMIT_";
 
-/// A resource limit: `nofile=1024:4096` or, soft and hard alike, `core=0`.
+/// Parses a resource limit: `nofile=1024:4096`, or `core=0` for both the soft and the hard limit.
 fn read(text: &str) -> Result<Rlimit, String> {
     let wrong = || format!("{text:?} is not a limit such as nofile=1024:4096");
     let (name, limits) = text.split_once('=').ok_or_else(wrong)?;
@@ -56,7 +56,7 @@ fn read(text: &str) -> Result<Rlimit, String> {
     })
 }
 
-/// The resource as setrlimit(2) names it, less its `RLIMIT_` and in lower case.
+/// Returns the name of the resource in setrlimit(2), in lower case and without `RLIMIT_`.
 pub(crate) fn resource(limit: &Rlimit) -> String {
     limit.kind.trim_start_matches(PREFIX).to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! What is common to the types of configuration keys.
+//! The trait of all types of configuration keys.
 
 use orlop_text::flag::FlagForm;
 use toml::Spanned;
@@ -8,25 +8,25 @@ use crate::config::section::BadValue;
 
 /// A type that a configuration key can have.
 pub(crate) trait Value: Sized {
-    /// What the documentation calls it: `duration`, `list of path`…
+    /// Returns the type name in the documentation: `duration`, `list of path`…
     fn kind() -> String;
 
-    /// Takes the value from a file.
+    /// Parses the value from a file.
     fn from_toml(value: &Spanned<DeValue<'_>>) -> Result<Self, BadValue>;
 
-    /// Writes the value as it would stand in a file.
+    /// Formats the value as TOML.
     fn to_toml(&self) -> String;
 
-    /// How often a flag for it may be given, and with what.
+    /// Whether a flag for it may be repeated, and what it takes.
     const FORM: FlagForm = FlagForm::Value;
 
-    /// Takes the value from a flag.
+    /// Parses the value from a flag.
     fn from_flag(text: &str) -> Result<Self, String> {
         let value = Spanned::new(0..0, DeValue::String(text.into()));
         Self::from_toml(&value).map_err(|wrong| wrong.message)
     }
 
-    /// Takes the value from all that a flag was given.
+    /// Parses the value from all occurrences of a flag.
     fn from_flags(texts: &[String]) -> Result<Self, String> {
         Self::from_flag(texts.last().map_or("", String::as_str))
     }

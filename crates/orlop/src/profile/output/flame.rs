@@ -1,24 +1,24 @@
-//! A picture of who called whom: threads at the bottom, the wider the more time.
+//! Flame graph: threads at the bottom, wider blocks for more time.
 
 use std::fmt::Write as _;
 
 use super::lines::lines;
 use crate::profile::recording::Profile;
 
-/// The picture's width, the height of a row, the room above them.
+/// Width of the image, height of a row, and height of the header.
 const WIDTH: f64 = 1600.0;
 const ROW: usize = 17;
 const ABOVE: usize = 48;
-/// What is narrower is not drawn.
+/// Narrower blocks are not drawn.
 const NARROWEST: f64 = 0.3;
-/// The width of a letter.
+/// Width of a character.
 const LETTER: f64 = 6.6;
 
-/// What is drawn of one function.
+/// The block of one function.
 struct Block<'a> {
     name: &'a str,
     depth: usize,
-    /// Samples before it, and its own with all that it called.
+    /// Number of samples before it, and its own including callees.
     before: u64,
     count: u64,
 }
@@ -66,7 +66,7 @@ pub(super) fn write(profile: &Profile) -> String {
     picture
 }
 
-/// Neighbours that begin with the same callers share these. The lines are in order.
+/// Merges neighbours with the same callers into shared blocks. The lines must be sorted.
 fn blocks(lines: Vec<(Vec<&str>, u64)>) -> Vec<Block<'_>> {
     let mut open: Vec<Block<'_>> = Vec::new();
     let mut done = Vec::new();
@@ -94,7 +94,7 @@ fn blocks(lines: Vec<(Vec<&str>, u64)>) -> Vec<Block<'_>> {
     done
 }
 
-/// As much of a name as there is room for: its end says most.
+/// Truncates a name to the available width; the end of a name says most.
 fn fitting(name: &str, room: usize) -> String {
     let length = name.chars().count();
     if length <= room {
@@ -104,9 +104,9 @@ fn fitting(name: &str, room: usize) -> String {
     format!("…{rest}")
 }
 
-/// One for each name, warm ones.
+/// Returns a warm colour for a name.
 fn color(name: &str) -> String {
-    // FNV-1a, so that a function has its colour in every picture.
+    // FNV-1a, so that a function has the same colour in every graph.
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });

@@ -1,4 +1,4 @@
-//! A line for each stack.
+//! Folded stacks: one line for each stack.
 
 use std::fmt::Write as _;
 

@@ -2,7 +2,7 @@
 
 use crate::profile::recording::{Profile, Stack};
 
-/// Names from the thread inwards, with the number of samples, in the order of the names.
+/// Returns the names from the thread inwards with the number of samples, sorted by name.
 pub(super) fn lines(profile: &Profile) -> Vec<(Vec<&str>, u64)> {
     let line = |stack: &Stack| {
         let thread = std::iter::once(&stack.thread);

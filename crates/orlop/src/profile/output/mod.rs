@@ -1,4 +1,4 @@
-//! A profile as a file.
+//! File formats of a profile.
 
 mod flame;
 mod folded;
@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Folded,
 }
 
-/// The content of the file.
+/// Returns the content of the file.
 pub(crate) fn write(profile: &Profile, format: Format) -> Vec<u8> {
     match format {
         Format::Pprof => pprof::write(profile),

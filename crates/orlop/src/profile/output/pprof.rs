@@ -1,4 +1,4 @@
-//! `profile.proto` (`perftools.profiles`) as far as it is used, compressed by gzip.
+//! The parts of `profile.proto` (`perftools.profiles`) in use, compressed with gzip.
 
 use std::collections::HashMap;
 use std::io::{self, Write as _};
@@ -93,7 +93,7 @@ pub(super) fn write(profile: &Profile) -> Vec<u8> {
 }
 
 fn message(profile: &Profile) -> Written {
-    // The first text is empty; then come the names, at their indexes.
+    // The first string is empty; the names follow at their indexes.
     let mut texts = vec![String::new()];
     texts.extend_from_slice(&profile.names);
     let mut text = |text: &str| {
@@ -119,7 +119,7 @@ fn message(profile: &Profile) -> Written {
         string_table: texts,
         ..Written::default()
     };
-    // A function is one place, whose id is that of its name in the table of texts.
+    // Each function is one location, whose ID is that of its name in the string table.
     let mut places = HashMap::new();
     for stack in &profile.stacks {
         let mut location_id = Vec::with_capacity(stack.functions.len());
@@ -148,7 +148,7 @@ fn message(profile: &Profile) -> Written {
     written
 }
 
-/// The time at which the recording began: it has just ended.
+/// Returns the start time of the recording, which has just ended.
 fn began(profile: &Profile) -> i64 {
     let began = SystemTime::now().checked_sub(profile.took());
     let began = began.and_then(|began| began.duration_since(UNIX_EPOCH).ok());

@@ -1,4 +1,4 @@
-//! The client's side.
+//! Client of the admin service.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ use tower::service_fn;
 
 use super::SERVICE;
 
-/// How long a daemon may take to answer.
+/// Timeout of a response.
 pub(crate) const LIMIT: Duration = Duration::from_secs(10);
-/// Bytes of an answer: profiles are the longest.
+/// Size limit of a response: profiles are the largest.
 const LONGEST_ANSWER: usize = 64 << 20;
 
 /// Calls one method of the daemon at the socket.
@@ -29,7 +29,7 @@ pub(crate) async fn call(
     call_within(socket, method, text, LIMIT).await
 }
 
-/// Calls a method whose answer takes its time.
+/// Calls a method whose response takes longer.
 pub(crate) async fn call_within(
     socket: &Path,
     method: &'static str,
@@ -60,7 +60,7 @@ pub(crate) async fn call_within(
     }
 }
 
-/// Why nobody answered, without the layers in between, and what to do about it.
+/// Reports why the daemon did not respond, without intermediate errors, and what to do about it.
 fn unanswered(socket: &Path, error: &tonic::transport::Error) -> anyhow::Error {
     const RUNNING: &str = "check that the daemon is running (`systemctl status orlop`)";
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);

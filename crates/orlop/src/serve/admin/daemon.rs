@@ -1,4 +1,4 @@
-//! Which running daemon an administrator means.
+//! Flags that select the running daemon.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::config::values::SocketPath;
 
-/// The daemon to talk to.
+/// Flag that selects the daemon.
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
     /// Socket of the daemon

@@ -1,5 +1,5 @@
-//! `orlop.v1.Admin`: what an administrator asks of a running daemon, on the same
-//! socket as the CRI, so that whoever may run pods may do this and nobody else.
+//! `orlop.v1.Admin`: administration of a running daemon, on the same socket as the CRI. Clients that may run pods may
+//! use it, and no others.
 //!
 //! Every method takes and returns one `google.protobuf.StringValue`:
 //!
@@ -7,10 +7,10 @@
 //! |---|---|---|
 //! | `GetLogLevel` | nothing | the log filter in force |
 //! | `SetLogLevel` | a log filter | the log filter in force |
-//! | `Reload` | nothing | what was read and what waits for a restart |
-//! | `Tasks` | nothing | what is in work and what it waits for, as JSON |
-//! | `Memory` | nothing | who holds memory, as JSON |
-//! | `Profile` | a number of seconds | where processor time went meanwhile, as JSON |
+//! | `Reload` | nothing | keys that took effect, and keys that need a restart |
+//! | `Tasks` | nothing | running work and what it waits for, as JSON |
+//! | `Memory` | nothing | memory usage, as JSON |
+//! | `Profile` | a number of seconds | CPU profile of that time, as JSON |
 
 pub(crate) mod client;
 mod daemon;

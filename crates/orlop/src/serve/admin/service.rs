@@ -1,4 +1,4 @@
-//! The server's side.
+//! Server of the admin service.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,8 +15,7 @@ use super::SERVICE;
 use crate::config::Changes;
 use crate::serve::control::{Control, Look};
 
-/// The admin service. Its method of each request is known by name only: the
-/// messages are too few for a definition of their own.
+/// The admin service. It has no protobuf definition: the messages are too few, so it dispatches on the method name.
 #[derive(Clone)]
 pub(crate) struct Admin(pub(crate) Control);
 
@@ -58,7 +57,7 @@ impl Admin {
     }
 }
 
-/// Reads the configuration again and reports to both the log and the caller.
+/// Reloads the configuration and reports to both the log and the caller.
 async fn reload(control: Control) -> Result<String, Status> {
     match control.reload().await {
         Ok(changes) => Ok(describe(&changes)),
@@ -68,7 +67,7 @@ async fn reload(control: Control) -> Result<String, Status> {
     }
 }
 
-/// What a reload did, for people.
+/// Describes the result of a reload for people.
 pub(crate) fn describe(Changes { applied, pending }: &Changes) -> String {
     match (applied.is_empty(), pending.is_empty()) {
         (true, true) => "nothing changed".to_owned(),

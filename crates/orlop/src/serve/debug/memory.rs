@@ -1,4 +1,4 @@
-//! Who holds the daemon's memory.
+//! Memory usage of the daemon.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,10 +11,10 @@ use crate::memory::allocated;
 use crate::metrics::Backend;
 use crate::rpc::Policy;
 
-/// The kernel's list of mappings; no process has more of it.
+/// Size limit of the kernel's list of mappings.
 const LONGEST: u64 = 16 << 20;
 
-/// What the kernel, the allocator and the daemon's own lists say. Blocks on files.
+/// Reports memory usage by kernel, allocator and the daemon's own lists. Blocks on files.
 pub(crate) fn memory(policy: &Policy, backend: Option<&Backend>) -> Value {
     let mut memory = json!({
         "mapped": mapped(),
@@ -53,19 +53,19 @@ fn timelines(traces: &Traces) -> Value {
     json!({ "traces": traces.len(), "spans": spans })
 }
 
-/// Bytes in memory by what they are: the program, its heap, stacks of threads, other anonymous memory, files.
+/// Returns resident bytes by kind: program, heap, thread stacks, other anonymous memory, files.
 fn mapped() -> Value {
     let Ok(text) = orlop_fs::read_file(Path::new("/proc/self/smaps"), LONGEST) else {
         return Value::Null;
     };
     let own = std::env::current_exe().unwrap_or_default();
     let own = own.to_string_lossy();
-    // After an upgrade the program that runs has no name any more, and the kernel says so.
+    // After an upgrade the running program is deleted, which the kernel marks in the name.
     let own = own.strip_suffix(" (deleted)").unwrap_or(&own);
     sums(&String::from_utf8_lossy(&text), own)
 }
 
-/// Of each kind of mapping how many there are, and how many bytes of them are in memory and are changed.
+/// Returns for each kind of mapping the number of mappings and their resident and dirty bytes.
 fn sums(smaps: &str, program: &str) -> Value {
     let mut kinds: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     let mut kind = "other";
@@ -73,7 +73,7 @@ fn sums(smaps: &str, program: &str) -> Value {
         let mut words = line.split_ascii_whitespace();
         let first = words.next().unwrap_or_default();
         if !first.ends_with(':') {
-            // Address, rights, offset, device, inode, and what it is of.
+            // Fields: address, permissions, offset, device, inode, name.
             kind = match words.nth(4).unwrap_or_default() {
                 "" => "anonymous",
                 "[heap]" => "heap",
@@ -100,7 +100,7 @@ fn sums(smaps: &str, program: &str) -> Value {
     Value::Object(told.collect())
 }
 
-/// Open files by kind.
+/// Counts open files by kind.
 fn open_files() -> BTreeMap<String, u64> {
     let mut kinds = BTreeMap::new();
     for file in fs::read_dir("/proc/self/fd")

@@ -1,4 +1,4 @@
-//! What a daemon says of itself to people who look for what is wrong: what waits, and who holds memory.
+//! Diagnostics of a running daemon: running work and memory usage.
 
 mod memory;
 mod tasks;

@@ -1,4 +1,4 @@
-//! What is in work, and what it waits for.
+//! The running work of the daemon, and what it waits for.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::threads::threads;
 use crate::metrics::Backend;
 use crate::rpc::Policy;
 
-/// Calls that are told; what is beyond is counted.
+/// Calls that are listed; further ones are only counted.
 const MOST: usize = 512;
 
-/// What of the engine's state says what goes on.
+/// Parts of the engine's state that describe running work.
 const OF_STATE: [&str; 4] = ["under_way", "pulls", "nri", "event_subscribers"];
 
-/// Everything at work at this moment. Blocks on files.
+/// Returns everything that runs now. Blocks on files.
 pub(crate) fn tasks(policy: &Policy, backend: Option<&Backend>) -> Value {
     let calls = policy.calls();
     let told: Vec<Value> = calls
@@ -69,7 +69,7 @@ pub(crate) fn tasks(policy: &Policy, backend: Option<&Backend>) -> Value {
     tasks
 }
 
-/// Starts of pods, and pulls, of which a call goes on: since when, and which steps it is at.
+/// Returns running pod starts and pulls: since when they run, and their current steps.
 fn starts(traces: &Traces) -> Value {
     let mut starts = Vec::new();
     for trace in traces.latest() {

@@ -1,14 +1,14 @@
-//! The daemon's threads, as the kernel sees them.
+//! The threads of the daemon, as the kernel reports them.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::{Value, json};
 
-/// Threads that are looked at.
+/// Limit of threads to examine.
 const MOST: usize = 4096;
 
-/// Threads of one name, in one state, at one place of the kernel. Blocks on files.
+/// Groups threads by name, state and kernel function. Blocks on files.
 pub(super) fn threads() -> Value {
     let mut alike: BTreeMap<(String, String, String), u64> = BTreeMap::new();
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten();

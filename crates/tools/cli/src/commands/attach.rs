@@ -1,4 +1,4 @@
-//! `attach`: the streams of a running container.
+//! `attach`: attaches to the standard streams of a running container.
 
 use orlop_cri_api::v1::AttachRequest;
 use orlop_streaming::client;
@@ -7,7 +7,7 @@ use crate::connect::{Session, TransportFlags, whole_url};
 use crate::input::select;
 use crate::terminal::Side;
 
-/// Which container, and which streams.
+/// Arguments of `attach`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name or ID of the container

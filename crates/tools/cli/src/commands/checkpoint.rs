@@ -13,10 +13,10 @@ use crate::connect::Session;
 use crate::input::{Span, select};
 use crate::output::write_all;
 
-/// What a pod may take unless it is said: its memory goes to a disk.
+/// Default timeout for a pod, whose memory is written to disk.
 pub(super) const USUAL: Duration = Duration::from_mins(10);
 
-/// Which containers, and where to.
+/// Arguments of `checkpoint`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the containers
@@ -90,7 +90,7 @@ async fn whole_pod(
     Ok(write_all(&format!("{id}\n"))?)
 }
 
-/// The directory, which the runtime wants to be there; for nobody else, as it is to hold memory.
+/// Creates the directory, which the runtime requires. It is private, as it will contain the memory of processes.
 fn directory(path: &Path) -> anyhow::Result<PathBuf> {
     use std::os::unix::fs::DirBuilderExt as _;
     let made = fs::DirBuilder::new()

@@ -1,4 +1,4 @@
-//! `crictl config`: options in crictl.yaml. Comments and order of the file are kept.
+//! `crictl config`: options in crictl.yaml. Comments and the order of lines are kept.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::connect::ClientFlags;
 use crate::connect::settings::{DEFAULT, OPTIONS, Settings, entry};
 use crate::output::{Table, stdout};
 
-/// What to do with the options.
+/// Arguments of `config`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show the value of an option
@@ -83,7 +83,7 @@ pub(super) fn run(args: Args, flags: &ClientFlags) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text with one option set, all else as it was.
+/// Returns the text with one option set and everything else unchanged.
 fn changed(text: &str, option: &str, value: &str) -> String {
     let value = if value.is_empty() { "\"\"" } else { value };
     let mut changed = String::new();

@@ -14,7 +14,7 @@ use crate::input::{Span, manifest, select};
 use crate::output::write_all;
 use crate::terminal::{CredentialFlags, interrupt};
 
-/// Which container, and where.
+/// Arguments of `create`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Args {
@@ -37,7 +37,7 @@ pub struct Args {
     pull: PullFlags,
 }
 
-/// Whether and how to pull the image first.
+/// Flags that control the pull before a container is created.
 #[derive(Debug, clap::Args)]
 pub(super) struct PullFlags {
     /// Do not pull the image, even if the client configuration says so
@@ -61,12 +61,12 @@ pub(super) struct PullFlags {
 }
 
 impl PullFlags {
-    /// Whether to pull, given what is usual.
+    /// Returns whether to pull, given the default.
     pub(super) fn wanted(&self, usual: bool) -> bool {
         self.with_pull || (usual && !self.no_pull)
     }
 
-    /// The patience with the calls themselves.
+    /// Returns the timeout of the calls themselves.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.cancel_timeout.map(|span| span.0)
     }
@@ -91,7 +91,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(write_all(&format!("{id}\n"))?)
 }
 
-/// Creates a container, its images pulled first if wanted.
+/// Creates a container after pulling its images if requested.
 pub(super) async fn create(
     session: &Session,
     client: &RuntimeClient,
@@ -112,7 +112,7 @@ pub(super) async fn create(
             .image
             .iter()
             .chain(mounted.filter(|image| !image.image.is_empty()))
-            // The archive of a checkpoint, which is on the node.
+            // An absolute path is a checkpoint archive on the node.
             .filter(|image| !image.image.starts_with('/'))
             .cloned()
             .collect();

@@ -1,4 +1,4 @@
-//! `diff`: what a container has changed in its root file system.
+//! `diff`: lists the changes of a container to its root filesystem.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
@@ -16,7 +16,7 @@ use crate::connect::{Session, refused};
 use crate::input::select;
 use crate::output::{self, Format, FormatFlags, Style, bytes, stdout};
 
-/// Which container, and how to show it.
+/// Arguments of `diff`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name or ID of the container
@@ -35,7 +35,7 @@ pub struct Args {
     format: FormatFlags,
 }
 
-/// The type of a file in its mode (inode(7)).
+/// Mask of the file type in a mode (inode(7)).
 const TYPE: u32 = 0o170_000;
 const DIRECTORY: u32 = 0o040_000;
 
@@ -67,8 +67,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     printer.finish(&format)
 }
 
-/// On the endpoint of another runtime: what the kernel tells of the mount of a container that
-/// runs on this machine.
+/// Shows the changes with another runtime: reads the overlay mount of a container that runs on this machine.
 async fn foreign(client: &RuntimeClient, id: &str, printer: &mut Printer) -> anyhow::Result<()> {
     let why = "the CRI does not report the changes of a container, and this runtime has no service for it";
     let status = client.container_status(id, false).await?;
@@ -123,9 +122,9 @@ struct Overlay {
 }
 
 impl Overlay {
-    /// Those of the root in a process' mountinfo (proc(5)).
+    /// Finds the layers of the root in the mountinfo of a process (proc(5)).
     fn of_root(table: &Mountinfo) -> anyhow::Result<Self> {
-        // Of several mounts in one place the last is on top.
+        // Of several mounts at one path, the last is on top.
         let root = table
             .mounts()
             .rfind(|mount| mount.point() == Path::new("/"))
@@ -159,7 +158,7 @@ impl Overlay {
     }
 }
 
-/// Prints changes as they come; for programs, all at the end.
+/// Prints changes as they arrive; in formats for programs, all at the end.
 struct Printer {
     table: bool,
     files: bool,
@@ -199,7 +198,7 @@ impl Printer {
             }));
             return Ok(());
         }
-        // The container chose the name: what would steer a terminal is shown, not done.
+        // The container chose the name: control characters are escaped.
         let path: String = path
             .chars()
             .flat_map(|c| {

@@ -1,4 +1,4 @@
-//! `doctor`: what is wrong with this node, and how to mend it.
+//! `doctor`: checks this node for problems and repairs them.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use tonic::{Code, Status};
 use crate::connect::Session;
 use crate::output::write_all;
 
-/// What to look at, and what to do about it.
+/// Arguments of `doctor`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Configuration file of the daemon [default: /etc/orlop/config.toml, if it exists]
@@ -38,10 +38,10 @@ pub struct Args {
     json: bool,
 }
 
-/// Reading all images takes its time.
+/// Time limit: reading all images takes long.
 const PATIENCE: Duration = Duration::from_hours(1);
 
-/// Ends with 0 where nothing is broken (or all was mended), with 1 where something is.
+/// Returns exit code 0 if nothing is broken or everything was repaired, else 1.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let examined = (session.host.examine)(args.daemon_config.clone()).await?;
     let named = args.socket.as_deref().or(session.named_endpoint());

@@ -1,4 +1,4 @@
-//! `exec`: runs a command in containers. The exit code is the command's.
+//! `exec`: runs a command in containers and returns its exit code.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::input::select::{self, ContainerFlags};
 use crate::output::write_all;
 use crate::terminal::Side;
 
-/// What to run, and where.
+/// Arguments of `exec`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Container, command and arguments; omit the container if flags select the containers
@@ -158,7 +158,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     exit_code(results, args.ignore_errors)
 }
 
-/// Of crictl a command that fails is an error like any other.
+/// In crictl mode a command that fails is reported as an error.
 fn crictl_code(results: Vec<anyhow::Result<i32>>) -> anyhow::Result<ExitCode> {
     let results = results.into_iter().map(|result| match result {
         Ok(0) => Ok(0),
@@ -168,7 +168,7 @@ fn crictl_code(results: Vec<anyhow::Result<i32>>) -> anyhow::Result<ExitCode> {
     exit_code(results.collect(), false)
 }
 
-/// Runs the command, shows its output and returns its exit code.
+/// Runs the command, prints its output and returns its exit code.
 async fn sync(
     client: &RuntimeClient,
     id: &str,
@@ -180,7 +180,7 @@ async fn sync(
     let answer = answer.with_context(|| format!("cannot run the command in container {id}"))?;
     let mut out = std::io::stdout().lock();
     if dialect == Dialect::Crictl {
-        // All on the standard output, a line's end after each stream, and nothing of a failure.
+        // crictl prints everything to standard output, with a newline after each stream, and nothing on a failure.
         if answer.exit_code == 0 {
             out.write_all(&[&answer.stdout[..], b"\n", &answer.stderr[..], b"\n"].concat())?;
         }
@@ -192,7 +192,7 @@ async fn sync(
     Ok(answer.exit_code)
 }
 
-/// Runs the command on this process' own streams and returns its exit code.
+/// Runs the command with this process's standard streams and returns its exit code.
 async fn live(
     client: &RuntimeClient,
     id: &str,
@@ -218,7 +218,7 @@ async fn live(
     Ok(code)
 }
 
-/// The exit code of the last command that failed; an error of the runtime beats it.
+/// Returns the exit code of the last command that failed; an error of the runtime takes precedence.
 fn exit_code(results: Vec<anyhow::Result<i32>>, ignore: bool) -> anyhow::Result<ExitCode> {
     let mut code = 0;
     let mut failed = Vec::new();

@@ -1,4 +1,4 @@
-//! `imagefsinfo`: how full the file systems of images and containers are.
+//! `imagefsinfo`: shows the disk usage of the filesystems of images and containers.
 
 use std::io::{self, Write};
 
@@ -8,7 +8,7 @@ use orlop_cri_api::v1::FilesystemUsage;
 use crate::connect::Session;
 use crate::output::{Format, FormatFlags, StatusReport, bytes, print_reports, stdout};
 
-/// How to show it.
+/// Arguments of `imagefsinfo`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -15,7 +15,7 @@ use crate::output::{self, Format, FormatFlags, Table, short_bytes, short_id, std
 
 const NONE: &str = "<none>";
 
-/// Which images, and how to show them.
+/// Arguments of `images`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show only the image of this name
@@ -80,7 +80,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// The column of what is here stands where something is missing.
+/// Builds the table. The column with the local share is present only if an image is incomplete.
 fn table(images: &[Image], missing: &HashMap<String, ImageHere>, args: &Args) -> Table {
     let is_any = images.iter().any(|image| missing.contains_key(&image.id));
     let mut heading = vec!["IMAGE", "TAG"];
@@ -149,7 +149,7 @@ fn in_full(out: &mut impl Write, image: &Image, here: Option<&ImageHere>) -> io:
     writeln!(out)
 }
 
-/// The repository and digest of an image's first digest.
+/// Returns the repository and digest of an image's first digest.
 fn digest(image: &Image) -> (&str, &str) {
     let first = image.repo_digests.first();
     first
@@ -157,7 +157,7 @@ fn digest(image: &Image) -> (&str, &str) {
         .unwrap_or((NONE, NONE))
 }
 
-/// The repository and tag of each of an image's tags; an image without tags has one row, too.
+/// Returns the repository and tag of each tag of an image; an image without tags has one row as well.
 fn names<'a>(image: &'a Image, name: &'a str) -> Vec<(&'a str, &'a str)> {
     if image.repo_tags.is_empty() {
         return vec![(name, NONE)];
@@ -170,7 +170,7 @@ fn names<'a>(image: &'a Image, name: &'a str) -> Vec<(&'a str, &'a str)> {
         .collect()
 }
 
-/// Flags that narrow a list of images.
+/// Filter flags for a list of images.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct ImageFlags {
     /// Filter images: dangling=true|false, reference=REGEX, before=IMAGE, since=IMAGE
@@ -178,8 +178,7 @@ pub(super) struct ImageFlags {
     filter: Vec<Condition>,
 }
 
-/// What an image must be like. Images have no time in the CRI: before and since go by the order
-/// of the list.
+/// A condition of the image filter. The CRI has no creation time: before and since use the order of the list.
 #[derive(Debug, Clone)]
 enum Condition {
     Dangling(bool),
@@ -208,7 +207,7 @@ impl FromStr for Condition {
 }
 
 impl ImageFlags {
-    /// The images that are let through, by name.
+    /// Lists the images that match, by name.
     pub(super) async fn list(
         &self,
         client: &ImageClient,
@@ -229,7 +228,7 @@ impl ImageFlags {
     }
 }
 
-/// What an image is sorted by against another: the first of tag and digest that both have.
+/// Returns the sort key of an image against another: the first of tag and digest that both have.
 fn key<'a>(image: &'a Image, other: &Image) -> &'a str {
     match (image.repo_tags.first(), image.repo_digests.first()) {
         (Some(tag), _) if !other.repo_tags.is_empty() => tag,

@@ -1,4 +1,4 @@
-//! `info`: the state of the runtime.
+//! `info`: shows the state of the runtime.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::connect::{Dialect, Session};
 use crate::output::{Format, FormatFlags, StatusReport, print_reports, stdout};
 
-/// How to show it.
+/// Arguments of `info`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -43,8 +43,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// Handlers and features have always been shown with the names of the interface, and without
-/// what is false.
+/// Formats a handler with the field names of the CRI and without false values, as crictl does.
 fn handler(handler: &RuntimeHandler) -> Value {
     let mut object = Map::new();
     if !handler.name.is_empty() {

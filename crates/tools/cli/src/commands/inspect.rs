@@ -1,4 +1,4 @@
-//! `inspect`: containers in full.
+//! `inspect`: shows all details of containers.
 
 use std::io::{self, Write};
 
@@ -11,10 +11,10 @@ use crate::families::inspection::{self, Inspected, InspectionFlags, with_empty_p
 use crate::input::select::{self, ContainerFlags};
 use crate::output::{ago, labels, rfc3339};
 
-/// When something that hasn't happened happened.
+/// Time of an event that has not happened.
 const NEVER: &str = "0001-01-01T00:00:00Z";
 
-/// Which containers, and how to show them.
+/// Arguments of `inspect`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the containers; without any, all containers that match the flags
@@ -69,7 +69,7 @@ impl Inspected for ContainerStatus {
     }
 }
 
-/// The status with times that people can read, and all its parts even where they are empty.
+/// Converts the status with readable times, and with all parts even if they are empty.
 fn value(status: &ContainerStatus) -> Value {
     let mut value = json::to_value(status);
     let state = status.state();

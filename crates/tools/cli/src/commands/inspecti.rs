@@ -1,4 +1,4 @@
-//! `inspecti`: images in full.
+//! `inspecti`: shows all details of images.
 
 use std::io::{self, Write};
 
@@ -12,7 +12,7 @@ use crate::connect::Session;
 use crate::families::inspection::{self, Inspected, InspectionFlags};
 use crate::output::short_bytes;
 
-/// Which images, and how to show them.
+/// Arguments of `inspecti`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the images; without any, all images that match the flags

@@ -1,4 +1,4 @@
-//! `inspectp`: pods in full.
+//! `inspectp`: shows all details of pods.
 
 use std::io::{self, Write};
 
@@ -11,7 +11,7 @@ use crate::families::inspection::{self, Inspected, InspectionFlags, with_empty_p
 use crate::input::select::{self, PodFlags};
 use crate::output::{full, labels, rfc3339};
 
-/// Which pods, and how to show them.
+/// Arguments of `inspectp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the pods; without any, all pods that match the flags
@@ -53,7 +53,7 @@ impl Inspected for PodSandboxStatus {
     }
 }
 
-/// The status with a time that people can read, and all its parts even where they are empty.
+/// Converts the status with a readable time, and with all parts even if they are empty.
 fn value(status: &PodSandboxStatus) -> Value {
     let mut value = json::to_value(status);
     if let Value::Object(map) = &mut value {

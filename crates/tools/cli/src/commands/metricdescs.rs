@@ -1,4 +1,4 @@
-//! `metricdescs`: what `metricsp` can report.
+//! `metricdescs`: lists the metrics that `metricsp` can report.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use orlop_cri_api::v1::ListMetricDescriptorsResponse;
 use crate::connect::Session;
 use crate::output::{self, FormatFlags, Table, stdout};
 
-/// How to show it.
+/// Arguments of `metricdescs`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `metricsp`: the metrics of pods.
+//! `metricsp`: shows the metrics of pods.
 
 use std::io::Write;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::output::{self, FormatFlags, stdout};
 
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How to show them.
+/// Arguments of `metricsp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! The commands: one file or directory for each, by its name, and nothing else.
+//! The client commands, one file or directory each.
 
 mod attach;
 mod checkpoint;
@@ -48,8 +48,8 @@ mod web;
 
 pub use image::import_archive;
 
-// Whatever lists commands comes from this table; only the lines above must be there too, since
-// rustfmt finds files by them.
+// This table is the source of every list of commands. The `mod` lines above are still needed, as rustfmt finds files by
+// them.
 commands! {
     both {
         /// Attach to a running container

@@ -8,7 +8,7 @@ use crate::connect::Session;
 use crate::input::select::PodFlags;
 use crate::output::{self, FormatFlags, Table, ago, full, labels, short_id, stdout};
 
-/// Which pods, and how to show them.
+/// Arguments of `pods`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `port-forward`: local ports that lead into a pod.
+//! `port-forward`: forwards local ports into a pod.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,7 +14,7 @@ use crate::input::select;
 use crate::output::write_all;
 use crate::terminal::interrupt;
 
-/// Which pod, and which ports.
+/// Arguments of `port-forward`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name or ID of the pod
@@ -31,7 +31,7 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ports {
-    /// Zero for any.
+    /// Zero for any free port.
     local: u16,
     remote: u16,
 }
@@ -77,7 +77,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         let address = forward.listener.local_addr()?;
         let _ = writeln!(ways, "Forwarding from {address} -> {}", forward.port);
     }
-    // Who has read enough of this, or nothing, still wants the ports.
+    // If nobody reads the output, the ports are forwarded all the same.
     let _ = write_all(&ways);
     let stop = CancellationToken::new();
     let interrupted = stop.clone();
@@ -92,7 +92,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(result?)
 }
 
-/// On both loopback addresses, where the machine has them.
+/// Listens on both loopback addresses, if the machine has them.
 async fn listeners(ports: Ports) -> anyhow::Result<Vec<Forward>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, ports.local)).await;
     let listener = listener.with_context(|| format!("cannot listen on port {}", ports.local))?;

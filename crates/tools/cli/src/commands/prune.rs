@@ -1,4 +1,4 @@
-//! `prune`: removes what has ended: containers, pods and, if asked to, images.
+//! `prune`: removes exited containers, stopped pods and, if requested, unused images.
 
 use std::collections::HashSet;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -17,7 +17,7 @@ use crate::families::side_by_side;
 use crate::input::{Pair, Span, map};
 use crate::output::{Table, ago, short_bytes, short_id, stdout, write_all};
 
-/// What to remove.
+/// Arguments of `prune`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Remove exited containers
@@ -58,7 +58,7 @@ pub struct Args {
     yes: bool,
 }
 
-/// What would go.
+/// Objects to remove.
 struct Doomed {
     pods: Vec<PodSandbox>,
     containers: Vec<Container>,
@@ -108,7 +108,7 @@ async fn find(
     }
     if args.containers || args.all || !chosen {
         doomed.containers = ended_containers(client, args, latest).await?;
-        // They go with their pod.
+        // Containers are removed with their pod.
         let pods: HashSet<_> = doomed.pods.iter().map(|pod| pod.id.clone()).collect();
         doomed
             .containers
@@ -209,7 +209,7 @@ impl Doomed {
     }
 }
 
-/// Asks; who can't be asked must have said so before.
+/// Asks for confirmation; fails if there is no terminal to ask on.
 fn agreed() -> anyhow::Result<bool> {
     if !io::stdin().is_terminal() {
         bail!(
@@ -235,7 +235,7 @@ async fn remove(doomed: Doomed, client: RuntimeClient, images: ImageClient) -> a
     let pods = side_by_side::each(doomed.pods, |pod| {
         let client = client.clone();
         async move {
-            // Stopped or not, what it still holds (an address) is given back first.
+            // Even a stopped pod may hold resources such as an address; stopping releases them.
             client.stop_pod_sandbox(&pod.id).await?;
             client.remove_pod_sandbox(&pod.id).await?;
             Ok(write_all(&format!("Removed sandbox {}\n", pod.id))?)

@@ -9,7 +9,7 @@ use crate::connect::Session;
 use crate::input::select::{ContainerFlags, pod_name, pod_namespace};
 use crate::output::{self, FormatFlags, Table, ago, labels, short_id, stdout};
 
-/// Which containers, and how to show them.
+/// Arguments of `ps`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]

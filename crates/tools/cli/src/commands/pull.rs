@@ -1,4 +1,4 @@
-//! `pull`: fetches an image.
+//! `pull`: pulls an image.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::input::{Pair, Span, manifest, map};
 use crate::output::write_all;
 use crate::terminal::{CredentialFlags, Progress};
 
-/// Which image, and with what.
+/// Arguments of `pull`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Args {
@@ -64,7 +64,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(write_all(&format!("Image is up to date for {id}\n"))?)
 }
 
-/// Of layers that come as they are read.
+/// Prints how many layers are fetched lazily.
 async fn say_what_comes_later(session: &Session, id: &str) -> anyhow::Result<()> {
     let connection = session.quick_image_connection().await?;
     let missing = here::ask(connection.orlop_images(), id).await;
@@ -78,7 +78,7 @@ async fn say_what_comes_later(session: &Session, id: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Pulls, showing how it gets on where the runtime tells.
+/// Pulls the image, and shows progress if the runtime reports it.
 pub(super) async fn fetch(
     session: &Session,
     image: ImageSpec,

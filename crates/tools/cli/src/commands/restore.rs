@@ -1,4 +1,4 @@
-//! `restore`: a pod goes on from a checkpoint.
+//! `restore`: restores a pod from a checkpoint.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::input::{Span, manifest};
 use crate::output::write_all;
 use crate::terminal::interrupt;
 
-/// Which checkpoint, and what it becomes.
+/// Arguments of `restore`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Directory that `checkpoint --pod` wrote
@@ -46,7 +46,7 @@ pub struct Args {
     cancel_timeout: Option<Span>,
 }
 
-/// What was made, named by the pod.
+/// The restored pod and its containers.
 struct Restored(RestorePodResponse);
 
 impl fmt::Display for Restored {

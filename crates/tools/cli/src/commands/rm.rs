@@ -14,7 +14,7 @@ use crate::families::removal::{self, Chosen, Removable};
 use crate::input::select;
 use crate::output::write_all;
 
-/// Which containers.
+/// Arguments of `rm`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the containers
@@ -94,7 +94,7 @@ impl Removable for Containers {
     }
 }
 
-/// Removes a log and its rotations. The container is gone: a log that stays is worth a word only.
+/// Removes a log and its rotated files. The container is gone, so a failure is only reported.
 fn remove_logs(log: &Path) {
     let warn = |name: &OsStr, error: io::Error| {
         if error.kind() != io::ErrorKind::NotFound {
@@ -102,7 +102,7 @@ fn remove_logs(log: &Path) {
             say!("warning: cannot remove the log {}: {error}", log.display());
         }
     };
-    // A container may have put links in the way of its logs.
+    // A container may have placed links in its log directory.
     let (place, parts) = match LogPlace::find(log).and_then(|place| {
         let parts = place.parts()?;
         Ok((place, parts))

@@ -1,4 +1,4 @@
-//! `rmi`: removes images, each with all its names: the CRI knows no other way.
+//! `rmi`: removes images with all their names, as the CRI offers nothing else.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use crate::connect::Session;
 use crate::families::side_by_side;
 use crate::output::write_all;
 
-/// Which images.
+/// Arguments of `rmi`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the images
@@ -53,12 +53,12 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     side_by_side::each(names, |name| remove(client.clone(), name, args.prune)).await
 }
 
-/// One name of each image: an image that is given by several names is removed once.
+/// Keeps one name of each image: an image given by several names is removed once.
 async fn distinct(client: &ImageClient, names: BTreeSet<String>) -> BTreeSet<String> {
     let mut ids = BTreeSet::new();
     let mut distinct = BTreeSet::new();
     for name in names {
-        // If its image is unknown, its removal reports that.
+        // If the image is unknown, the removal reports that.
         let status = client.image_status(spec(&name), false).await;
         let image = status.ok().and_then(|status| status.image);
         if image.is_none_or(|image| ids.insert(image.id)) {
@@ -68,7 +68,7 @@ async fn distinct(client: &ImageClient, names: BTreeSet<String>) -> BTreeSet<Str
     distinct
 }
 
-/// The ids of images that containers use, as far as `counts` lets them.
+/// Returns the IDs of images that are used by containers that `counts` accepts.
 pub(super) async fn in_use(
     session: &Session,
     client: &ImageClient,
@@ -93,7 +93,7 @@ pub(super) async fn in_use(
     let mut ids = BTreeSet::new();
     for name in names {
         let status = client.image_status(spec(&name), false).await;
-        // Removing an image that may be in use is worse than not pruning.
+        // An error is better than removing an image that may be in use.
         let status = status.with_context(|| format!("cannot determine which image {name} is"))?;
         ids.extend(status.image.map(|image| image.id));
     }
@@ -104,7 +104,7 @@ async fn remove(client: ImageClient, name: String, pruning: bool) -> anyhow::Res
     let status = client.image_status(spec(&name), false).await;
     let status = status.with_context(|| format!("cannot find image {name}"))?;
     let Some(image) = status.image else {
-        // Somebody else removed it since it was listed.
+        // Another client removed it since it was listed.
         if pruning {
             return Ok(());
         }
@@ -126,7 +126,7 @@ async fn remove(client: ImageClient, name: String, pruning: bool) -> anyhow::Res
     Ok(write_all(&deleted(&image))?)
 }
 
-/// What is said when an image is gone.
+/// Returns the message for a removed image.
 pub(super) fn deleted(image: &Image) -> String {
     let names = if image.repo_tags.is_empty() {
         &image.repo_digests

@@ -8,7 +8,7 @@ use crate::families::removal::{self, Chosen, Removable};
 use crate::input::select;
 use crate::output::write_all;
 
-/// Which pods.
+/// Arguments of `rmp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the pods

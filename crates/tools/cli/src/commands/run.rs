@@ -1,5 +1,4 @@
-//! `run`: runs a container in a pod of its own. If that fails or is interrupted, the pod is
-//! removed again.
+//! `run`: runs a container in a new pod. The pod is removed again if that fails or is interrupted.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ use crate::input::schema::AnySchema;
 use crate::output::write_all;
 use crate::terminal::interrupt;
 
-/// What to run.
+/// Arguments of `run`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Args {
@@ -45,7 +44,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
         bail!("no configuration file given");
     };
     let pod_config = manifest::pod(pod_config)?;
-    // Read early: a mistake in it shouldn't cost a pod.
+    // Read before the pod is created, so that a mistake in the file does not leave a pod.
     manifest::container(config)?;
     let client = session.patient_runtime(args.pull.patience()).await?;
     let making = client.run_pod_sandbox(pod_config.clone(), &args.runtime);
@@ -84,7 +83,7 @@ async fn start(
     Ok(id)
 }
 
-/// Takes a pod back.
+/// Stops and removes a pod.
 pub(super) async fn undo(client: &RuntimeClient, pod: &str) -> anyhow::Result<()> {
     client.stop_pod_sandbox(pod).await?;
     Ok(client.remove_pod_sandbox(pod).await?)

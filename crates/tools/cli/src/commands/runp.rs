@@ -11,7 +11,7 @@ use crate::input::{Span, manifest};
 use crate::output::write_all;
 use crate::terminal::interrupt;
 
-/// Which pod.
+/// Arguments of `runp`.
 #[derive(Debug, clap::Args)]
 #[command(subcommand_negates_reqs = true)]
 pub struct Args {

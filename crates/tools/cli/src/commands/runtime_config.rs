@@ -1,11 +1,11 @@
-//! `runtime-config`: the settings that the kubelet and the runtime share.
+//! `runtime-config`: shows the settings that the kubelet and the runtime share.
 
 use std::io::Write;
 
 use crate::connect::Session;
 use crate::output::{Table, stdout};
 
-/// No flags.
+/// Arguments of `runtime-config`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

@@ -1,4 +1,4 @@
-//! `stats`: what containers use.
+//! `stats`: shows the resource usage of containers.
 
 use orlop_cri_api::v1::{ContainerStats, ContainerStatsFilter, ListContainerStatsResponse};
 
@@ -7,7 +7,7 @@ use crate::families::usage::{self, Statistics, UsageFlags, number, percent};
 use crate::input::{Pair, map, select};
 use crate::output::{Table, bytes, short_id};
 
-/// Which containers, and how to show them.
+/// Arguments of `stats`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show only this container
@@ -60,7 +60,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     usage::show(&args.usage, &format, session, read).await
 }
 
-/// A container's statistics, and whether those of one that uses nothing are worth a line.
+/// Statistics of a container, and whether to list it if it uses nothing.
 struct Shown {
     stats: ContainerStats,
     idle_too: bool,
@@ -97,7 +97,7 @@ impl Statistics for Shown {
         let memory = stats.memory.as_ref();
         let memory = number(memory.and_then(|memory| memory.working_set_bytes));
         let cpu = stats.cpu.as_ref();
-        // What doesn't run uses nothing.
+        // A container that does not run uses nothing.
         let used = number(cpu.and_then(|cpu| cpu.usage_core_nano_seconds)) > 0 || memory > 0;
         if !used && !self.idle_too {
             return None;

@@ -1,4 +1,4 @@
-//! `statsp`: what pods use.
+//! `statsp`: shows the resource usage of pods.
 
 use orlop_cri_api::v1::{ListPodSandboxStatsResponse, PodSandboxStats, PodSandboxStatsFilter};
 
@@ -7,7 +7,7 @@ use crate::families::usage::{self, Statistics, UsageFlags, number, percent};
 use crate::input::{Pair, map, select};
 use crate::output::{Table, bytes, short_id};
 
-/// Which pods, and how to show them.
+/// Arguments of `statsp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show only this pod

@@ -9,7 +9,7 @@ use crate::connect::Session;
 use crate::input::select;
 use crate::output::write_all;
 
-/// Which containers, and how gently.
+/// Arguments of `stop`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the containers

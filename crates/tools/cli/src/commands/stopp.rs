@@ -6,7 +6,7 @@ use crate::connect::Session;
 use crate::input::select;
 use crate::output::write_all;
 
-/// Which pods.
+/// Arguments of `stopp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the pods

@@ -1,4 +1,4 @@
-//! `trace`: where the time of a pod's start went.
+//! `trace`: shows how long each step of a pod start took.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::output::{self, Format, stdout, write_all};
 /// The width of the longest bar.
 const WIDTH: u64 = 40;
 
-/// Which traces, and how to show them.
+/// Arguments of `trace`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name, ID or ID prefix of the pod; for a removed pod, its ID
@@ -32,7 +32,7 @@ pub struct Args {
     json: bool,
 }
 
-/// What is shown where nothing else is asked for.
+/// Default number of traces.
 const FEW: u32 = 10;
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
@@ -49,7 +49,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     };
     request.set_kinds(kind);
     if let Some(word) = &args.pod {
-        // A pod that is gone is no longer known by its name.
+        // A removed pod cannot be found by name any more.
         let known = select::pod(&connection.runtime(), word).await;
         request.pod_sandbox_id = known.unwrap_or_else(|_| word.clone());
     }
@@ -89,7 +89,7 @@ impl SetKinds for ListTracesRequest {
     }
 }
 
-/// A trace in a line: how long in all, and the longest steps.
+/// Formats a trace in one line: total duration and longest steps.
 fn line(trace: &Trace, text: &mut String) {
     let steps = trace.calls.iter().flat_map(|call| &call.steps);
     let mut steps: Vec<_> = steps.map(|step| (step.took_us, &step.name)).collect();
@@ -111,7 +111,7 @@ fn line(trace: &Trace, text: &mut String) {
     );
 }
 
-/// A trace with all its steps, each where it belongs in time.
+/// Formats a trace with all steps on a time axis.
 fn waterfall(trace: &Trace, text: &mut String) {
     let _ = writeln!(
         text,
@@ -121,7 +121,7 @@ fn waterfall(trace: &Trace, text: &mut String) {
         trace.runtime_handler,
         millis(trace.waited_us)
     );
-    // Between calls the client did something else: time is drawn for calls only.
+    // Time between calls belongs to the client: the axis covers calls only.
     let total: u64 = trace.calls.iter().map(|call| call.took_us).sum();
     let scale = Scale(total.max(1));
     let mut before = 0;
@@ -161,7 +161,7 @@ fn draw_call(call: &Call, scale: &Scale, before: u64, text: &mut String) {
     }
 }
 
-/// Microseconds that the whole width stands for.
+/// Microseconds of the whole width.
 struct Scale(u64);
 
 impl Scale {
@@ -212,7 +212,7 @@ mod tests {
                     10_000,
                     vec![step("keeper", 5_000, 5_000)],
                 ),
-                // The client pulled an image for a minute meanwhile.
+                // Meanwhile the client pulled an image for a minute.
                 Call {
                     container: "main".into(),
                     ..call(

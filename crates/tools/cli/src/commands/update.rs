@@ -1,4 +1,4 @@
-//! `update`: changes the limits of containers.
+//! `update`: changes the resource limits of containers.
 
 use anyhow::Context;
 use orlop_cri_api::v1::{LinuxContainerResources, UpdateContainerResourcesRequest};
@@ -7,7 +7,7 @@ use crate::connect::Session;
 use crate::input::select;
 use crate::output::write_all;
 
-/// Which containers, and which limits; what isn't given stays.
+/// Arguments of `update`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the containers

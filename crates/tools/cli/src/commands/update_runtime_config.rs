@@ -1,10 +1,10 @@
-//! `update-runtime-config`: tells the runtime what only the cluster knows.
+//! `update-runtime-config`: updates the runtime with settings of the cluster.
 
 use orlop_cri_api::v1::{NetworkConfig, RuntimeConfig};
 
 use crate::connect::Session;
 
-/// What to tell.
+/// Arguments of `update-runtime-config`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// CIDR for pod IP addresses; two CIDRs separated by a comma for dual stack

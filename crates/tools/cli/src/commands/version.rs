@@ -1,11 +1,11 @@
-//! `version`: who the runtime is.
+//! `version`: shows the name and version of the runtime.
 
 use std::io::Write;
 
 use crate::connect::Session;
 use crate::output::stdout;
 
-/// No flags.
+/// Arguments of `version`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
 

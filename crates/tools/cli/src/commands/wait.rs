@@ -1,4 +1,4 @@
-//! `wait`: until containers and pods are in a state.
+//! `wait`: waits until containers or pods reach a state.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::input::Span;
 use crate::input::select::{self, Thing};
 use crate::output::write_all;
 
-/// How often a thing is looked at by itself: seldom where events tell, else often.
+/// Poll intervals: long if the runtime sends events, else short.
 const WITH_EVENTS: Duration = Duration::from_secs(2);
 const WITHOUT_EVENTS: Duration = Duration::from_millis(200);
 
-/// Events that a waiter may miss; it looks for itself then.
+/// Queue of events for a waiter; if it overflows, the waiter polls.
 const EVENTS: usize = 256;
 
-/// What to wait for.
+/// Arguments of `wait`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Names or IDs of the containers and pods
@@ -53,7 +53,7 @@ enum State {
     Gone,
 }
 
-/// What became of what was waited for.
+/// Result of a wait.
 enum End {
     Exited(i32),
     Other(&'static str),
@@ -67,7 +67,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         check(args.state, &thing, word)?;
         things.push(thing);
     }
-    // Subscribed before the first look: what happens in between is not missed.
+    // Subscribed before the first poll, so that no change is missed in between.
     let (sender, _) = broadcast::channel(EVENTS);
     let events = client.container_events().await.ok();
     let pause = match events {
@@ -84,7 +84,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
                 let _ = sender.send(event.container_id);
             }
         }
-        // A runtime that goes down ends the stream; the waiters look for themselves.
+        // The stream ends if the runtime stops; the waiters then poll.
         std::future::pending::<()>().await;
     };
     let limit = async {
@@ -144,7 +144,7 @@ async fn wait(
         match look(client, thing, state).await {
             Ok(Some(end)) => return Ok(end),
             Ok(None) => {}
-            // A runtime that is being replaced answers again in a moment.
+            // A runtime that is being replaced responds again in a moment.
             Err(error) if error.code() == Code::Unavailable => {}
             Err(error) => return Err(error).with_context(|| format!("cannot wait for {id}")),
         }
@@ -161,7 +161,7 @@ async fn wait(
     }
 }
 
-/// Whether it has come to that.
+/// Returns whether the object has reached the state.
 async fn look(
     client: &RuntimeClient,
     thing: &Thing,
@@ -188,7 +188,7 @@ async fn look(
     }
 }
 
-/// A container that has ended has been created and has run.
+/// Compares the state of a container. One that exited has also been created and running.
 fn container(now: ContainerState, exit: i32, wanted: Option<State>) -> Option<End> {
     match (wanted.unwrap_or(State::Exited), now) {
         (State::Exited, ContainerState::ContainerExited) => Some(End::Exited(exit)),

@@ -1,11 +1,11 @@
-//! The lines that a shell's script reads.
+//! Output for the completion script of a shell.
 
 use std::fmt::Write;
 
 use super::things;
 use super::words::{Kind, Wanted};
 
-/// What the word may become. A line `:files` leaves it to the shell to offer files.
+/// Returns the candidates for the word. A line `:files` lets the shell complete files.
 pub(super) fn lines(wanted: Wanted) -> String {
     let mut text = String::new();
     let things = things::find(&wanted);
@@ -32,7 +32,7 @@ pub(super) fn lines(wanted: Wanted) -> String {
 
 fn offer(text: &mut String, wanted: &Wanted, word: &str, what: &str) {
     if word.starts_with(&wanted.begun) {
-        // One line each, whatever a name holds.
+        // One line each, as a name may contain line breaks.
         let what = what.lines().next().unwrap_or_default();
         let _ = writeln!(text, "{}{word}\t{what}", wanted.before);
     }

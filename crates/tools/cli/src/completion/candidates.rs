@@ -1,4 +1,4 @@
-//! What a shell may offer in the place of a name or id.
+//! Candidates for a name or ID.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -10,27 +10,27 @@ use crate::connect::{ClientFlags, Session};
 use crate::input::select::pod_name;
 use crate::output::{ago, short_bytes};
 
-/// What is asked for.
+/// The requested candidates.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Candidates {
     pub(crate) containers: bool,
     pub(crate) pods: bool,
     pub(crate) images: bool,
     pub(crate) handlers: bool,
-    /// The command they are for; some make sense for running containers only.
+    /// The command they are for; some apply to running containers only.
     pub(crate) command: String,
-    /// What is typed of the word.
+    /// The typed part of the word.
     pub(crate) begun: String,
 }
 
 impl Candidates {
-    /// Whether anything is asked for.
+    /// Returns whether any candidates are requested.
     pub(crate) fn any(&self) -> bool {
         self.containers || self.pods || self.images || self.handlers
     }
 }
 
-/// Names and ids of what there is, with what each is.
+/// Returns names and IDs of existing objects, each with a description.
 pub(crate) async fn offered(
     endpoint: Option<String>,
     config: Option<String>,
@@ -145,7 +145,7 @@ async fn images(client: &ImageClient) -> anyhow::Result<Vec<(String, String)>> {
         .collect())
 }
 
-/// Whether what is typed looks like the beginning of an id.
+/// Returns whether the typed text looks like the start of an ID.
 fn is_id(begun: &str) -> bool {
     !begun.is_empty() && begun.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

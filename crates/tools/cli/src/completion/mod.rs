@@ -1,7 +1,7 @@
-//! `completion`: what a shell offers when the tab key is pressed, live ids and names included.
+//! `completion`: shell completion, including names and IDs of existing objects.
 //!
-//! The scripts know nothing themselves: they hand the words to the hidden `__complete`, which
-//! goes through the definitions that `--help` is made of.
+//! The scripts contain no definitions: they pass the words to the hidden `__complete`, which walks the clap
+//! definitions.
 
 mod answer;
 mod candidates;
@@ -16,7 +16,7 @@ use clap::{Args, CommandFactory, ValueEnum};
 
 use crate::output::{forgive_deaf_reader, write_all};
 
-/// For which shell.
+/// Arguments of `completion`.
 #[derive(Debug, Args)]
 pub struct CompletionArgs {
     /// Shell to print the script for
@@ -54,8 +54,8 @@ impl CompletionArgs {
 }
 
 impl CompleteArgs {
-    /// Prints what the last word may become, one a line, with a tab and what it is. Whatever
-    /// goes wrong: a shell that waits for the tab key gets no messages.
+    /// Prints the candidates for the last word, one on each line, with a tab and a description. Errors are not printed,
+    /// as they would disturb the shell.
     pub fn run<C: CommandFactory>(self) -> anyhow::Result<ExitCode> {
         let words: Vec<String> = self
             .words

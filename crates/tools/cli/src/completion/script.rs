@@ -1,7 +1,7 @@
-//! The scripts. `@NAME@` becomes the program's name.
+//! The completion scripts. `@NAME@` is replaced by the program's name.
 
-/// bash splits words at `:` and `=`, which ids and images have; so the line is split anew, and
-/// what bash takes for earlier words is cut off the answers.
+/// bash splits words at `:` and `=`, which occur in IDs and images. The script splits the line again, and removes from
+/// the candidates what bash takes for earlier words.
 pub(super) const BASH: &str = r#"# bash completion for @NAME@: source <(@NAME@ completion bash)
 _@NAME@_complete() {
     local line="${COMP_LINE:0:COMP_POINT}" words=() cut="" reply

@@ -1,4 +1,4 @@
-//! What exists on the node, for the shell to offer.
+//! Names and IDs of existing objects for completion.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use super::candidates::{Candidates, offered};
 use super::words::{Kind, Wanted};
 use crate::reactor;
 
-/// Whoever presses the tab key does not wait long.
+/// Timeout: a user who presses the tab key does not wait long.
 const PATIENCE: Duration = Duration::from_millis(800);
 
-/// Names and ids with what each is. A runtime that doesn't answer has none.
+/// Returns names and IDs with descriptions; none if the runtime does not respond.
 pub(super) fn find(wanted: &Wanted) -> Vec<(String, String)> {
     let asked = |kind: &Kind| wanted.kinds.contains(kind);
     let candidates = Candidates {

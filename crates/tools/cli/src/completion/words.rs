@@ -1,38 +1,37 @@
-//! What the word being typed is to be, found by going through the definitions of the command
-//! line.
+//! Determines the kind of the word being typed from the clap definitions.
 
 use clap::{Arg, ArgAction, Command};
 
-/// What is wanted in the place of the word being typed.
+/// Description of the word being typed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// What is there of it.
+    /// The typed part.
     pub(super) begun: String,
-    /// What stands before the value in the same word: `--flag=`.
+    /// The prefix before the value in the same word: `--flag=`.
     pub(super) before: String,
-    /// What it may be.
+    /// Possible kinds of the word.
     pub(super) kinds: Vec<Kind>,
-    /// The commands named so far.
+    /// Subcommands so far.
     pub(super) path: Vec<String>,
-    /// Flags that say which runtime is asked.
+    /// Endpoint flag, if given.
     pub(super) endpoint: Option<String>,
     pub(super) config: Option<String>,
 }
 
-/// What a word may be.
+/// Kind of a word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// One of these, with what each is.
+    /// One of these, each with a description.
     Words(Vec<(String, String)>),
     Container,
     Pod,
     Image,
     Handler,
-    /// A file; so is whatever nobody knows.
+    /// A file, and the default for unknown kinds.
     File,
 }
 
-/// Goes through the words up to the last one.
+/// Walks through the words up to the last one.
 pub(super) fn wanted(root: &Command, words: &[String]) -> Wanted {
     let mut root = root.clone();
     root.build();
@@ -58,11 +57,11 @@ pub(super) fn wanted(root: &Command, words: &[String]) -> Wanted {
 struct Walk<'a> {
     command: &'a Command,
     path: Vec<String>,
-    /// Words that were no flags.
+    /// Number of positional words so far.
     seen: usize,
-    /// The flag whose value comes next.
+    /// Flag whose value is next.
     value_of: Option<&'a Arg>,
-    /// Nothing is a flag any more.
+    /// Whether flags are no longer recognised.
     only_values: bool,
     endpoint: Option<String>,
     config: Option<String>,
@@ -97,14 +96,14 @@ impl<'a> Walk<'a> {
             self.command = command;
         } else {
             self.seen += 1;
-            // What follows may belong to a command that is run in a container.
+            // The following words may belong to a command that runs in a container.
             self.only_values = self
                 .positional(self.seen - 1)
                 .is_some_and(Arg::is_trailing_var_arg_set);
         }
     }
 
-    /// Short flags in one word; the value of one may be its rest.
+    /// Handles short flags in one word; the rest of the word may be the value of one.
     fn letters(&mut self, letters: &str) {
         for (at, letter) in letters.char_indices() {
             let Some(flag) = self.short(letter) else {
@@ -182,7 +181,7 @@ impl<'a> Walk<'a> {
             .find(|arg| arg.get_short() == Some(letter))
     }
 
-    /// The argument at a place; the last may be many.
+    /// Returns the positional argument at an index; the last one may repeat.
     fn positional(&self, place: usize) -> Option<&'a Arg> {
         let mut last = None;
         for (index, arg) in self.command.get_positionals().enumerate() {
@@ -221,12 +220,12 @@ fn takes_value(arg: &Arg) -> bool {
     arg.get_action().takes_values()
 }
 
-/// What a flag's value may be.
+/// Returns the kind of a flag's value.
 fn value(arg: &Arg) -> Kind {
     values(arg, 0).into_iter().next().unwrap_or(Kind::File)
 }
 
-/// What an argument may be: its possible values, or what its name in the help says.
+/// Returns the kinds of an argument: its possible values, or those implied by its value name.
 fn values(arg: &Arg, place: usize) -> Vec<Kind> {
     let possible = arg.get_possible_values();
     if !possible.is_empty() {
@@ -241,7 +240,7 @@ fn values(arg: &Arg, place: usize) -> Vec<Kind> {
         .get_value_names()
         .and_then(|names| names.first())
         .map_or_else(|| arg.get_id().as_str().to_uppercase(), ToString::to_string);
-    // Of a container and its command only the first is a container.
+    // Of a container and its command, only the first word is a container.
     if arg.is_trailing_var_arg_set() && place > 0 {
         return vec![Kind::File];
     }

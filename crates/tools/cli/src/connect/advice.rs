@@ -1,9 +1,9 @@
-//! What to do next, after a call that failed.
+//! Hints after a failed call.
 
 use orlop_cri_api::client::ClientError;
 use tonic::Code;
 
-/// A hint for whoever typed the command, where there is one that the error doesn't give.
+/// Returns a hint for the user, if there is one that the error itself does not contain.
 pub(crate) fn on(error: &anyhow::Error) -> Option<&'static str> {
     let call = error
         .chain()

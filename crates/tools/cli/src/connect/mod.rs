@@ -1,5 +1,4 @@
-//! Where the commands go: the runtime that is asked and what says so, the streaming servers that it
-//! names, and what to do when it doesn't answer.
+//! Connection to the runtime and to its streaming servers: configuration, TLS, and hints after failures.
 
 pub(crate) mod advice;
 mod flags;

@@ -1,4 +1,4 @@
-//! Where the commands go: which endpoint, with what patience.
+//! The endpoint and the timeouts of a client command.
 
 use std::ffi::OsString;
 use std::io;
@@ -18,7 +18,7 @@ use super::flags::ClientFlags;
 use super::settings::Settings;
 use crate::host::Host;
 
-/// Sockets of known runtimes, looked at in this order when no endpoint is given.
+/// Sockets of known runtimes, in the order in which they are tried if no endpoint is given.
 const KNOWN: [&str; 4] = [
     "/run/orlop/orlop.sock",
     "/run/containerd/containerd.sock",
@@ -26,46 +26,46 @@ const KNOWN: [&str; 4] = [
     "/run/cri-dockerd.sock",
 ];
 
-/// The patience with questions, and with calls that change something.
+/// Timeouts of queries and of calls that change something.
 const QUICK: Duration = Duration::from_secs(2);
 const PATIENT: Duration = Duration::from_mins(2);
 
-/// Lists of whole nodes come in one message from runtimes that can't stream them.
+/// Message size limit. Runtimes without streaming lists send the list of a whole node in one message.
 const LARGEST_MESSAGE: usize = 256 << 20;
 
-/// Whose words are spoken.
+/// Command line dialect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// Our own.
+    /// orlop's own.
     #[default]
     Orlop,
-    /// Those that scripts for crictl know, where ours are others.
+    /// That of crictl, for scripts that expect it.
     Crictl,
 }
 
-/// What the flags and the configuration amount to.
+/// Result of the flags and the configuration.
 #[derive(Debug)]
 pub(crate) struct Session {
     flags: ClientFlags,
-    /// Whose words are spoken.
+    /// Command line dialect.
     pub(crate) dialect: Dialect,
-    /// The machine under the command.
+    /// The machine of the command.
     pub(crate) host: Host,
     endpoint: Option<String>,
     image_endpoint: Option<String>,
     timeout: Option<Duration>,
     debug: bool,
     retries: i32,
-    /// Say nothing on the standard error.
+    /// Print nothing to standard error.
     quiet: bool,
     /// Pull the image before a container is created.
     pub(crate) pull_on_create: bool,
-    /// Don't pull the image before a container is run.
+    /// Do not pull the image before a container is run.
     pub(crate) no_pull_on_run: bool,
 }
 
 impl Session {
-    /// Reads the configuration; flags and environment beat it.
+    /// Reads the configuration; flags and environment variables override it.
     pub(crate) fn open(flags: ClientFlags, dialect: Dialect) -> anyhow::Result<Self> {
         let settings = Settings::load(flags.config.as_deref())?;
         let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
@@ -88,12 +88,12 @@ impl Session {
         })
     }
 
-    /// The same on a machine that the program knows.
+    /// Sets what the program knows about the machine.
     pub(crate) fn on(self, host: Host) -> Self {
         Self { host, ..self }
     }
 
-    /// Flags that lead another command of ours to the same place.
+    /// Returns flags that connect another orlop command to the same endpoint.
     pub(crate) fn flags_again(&self) -> Vec<OsString> {
         let mut flags = Vec::new();
         let mut add = |flag: &str, value: Option<OsString>| {
@@ -113,13 +113,14 @@ impl Session {
         flags
     }
 
-    /// The endpoint that a flag or the environment names: what `crictl.yaml` says may be another runtime.
+    /// Returns the endpoint from a flag or the environment. One from `crictl.yaml` does not count, as it may be another
+    /// runtime.
     pub(crate) fn named_endpoint(&self) -> Option<&str> {
         let named = self.flags.runtime_endpoint.as_deref();
         named.filter(|endpoint| !endpoint.is_empty())
     }
 
-    /// The endpoint that is meant; that of the first runtime that answers, if none is named.
+    /// Returns the configured endpoint, else that of the first known runtime that responds.
     pub(crate) fn runtime_endpoint(&self) -> anyhow::Result<Endpoint> {
         match &self.endpoint {
             Some(endpoint) => Ok(endpoint.parse()?),
@@ -127,14 +128,14 @@ impl Session {
         }
     }
 
-    /// The endpoint, for people.
+    /// Returns the endpoint as text for messages.
     pub(crate) fn endpoint_shown(&self) -> String {
         self.endpoint
             .clone()
             .unwrap_or_else(|| "the first runtime found".to_owned())
     }
 
-    /// The same for a shell that must not get any messages.
+    /// Like `open`, but prints no messages, for shell completion.
     pub(crate) fn open_quietly(flags: ClientFlags) -> anyhow::Result<Self> {
         Ok(Self {
             quiet: true,
@@ -144,7 +145,7 @@ impl Session {
         })
     }
 
-    /// A client for questions.
+    /// Creates a client for queries.
     pub(crate) async fn runtime(&self) -> anyhow::Result<RuntimeClient> {
         Ok(self
             .connection(self.timeout.unwrap_or(QUICK))
@@ -152,7 +153,7 @@ impl Session {
             .runtime())
     }
 
-    /// A client for calls that change something; a flag of the command may set its patience.
+    /// Creates a client for calls that change something; a flag of the command may set the timeout.
     pub(crate) async fn patient_runtime(
         &self,
         timeout: Option<Duration>,
@@ -161,17 +162,17 @@ impl Session {
         Ok(self.connection(timeout).await?.runtime())
     }
 
-    /// The connection for questions, for several clients on it.
+    /// Opens a connection for queries, to be shared by several clients.
     pub(crate) async fn runtime_connection(&self) -> anyhow::Result<Connection> {
         self.connection(self.timeout.unwrap_or(QUICK)).await
     }
 
-    /// A client of the image service.
+    /// Creates a client of the image service.
     pub(crate) async fn images(&self) -> anyhow::Result<ImageClient> {
         Ok(self.quick_image_connection().await?.images())
     }
 
-    /// A client of the image service for calls that change something.
+    /// Creates a client of the image service for calls that change something.
     pub(crate) async fn patient_images(&self) -> anyhow::Result<ImageClient> {
         Ok(self
             .image_connection(self.timeout.unwrap_or(PATIENT))
@@ -179,17 +180,17 @@ impl Session {
             .images())
     }
 
-    /// The connection to the image service, for several clients on it.
+    /// Opens a connection to the image service, to be shared by several clients.
     pub(crate) async fn patient_image_connection(&self) -> anyhow::Result<Connection> {
         self.image_connection(self.timeout.unwrap_or(PATIENT)).await
     }
 
-    /// The connection to the image service for questions, for several clients on it.
+    /// Opens a connection to the image service for queries, to be shared by several clients.
     pub(crate) async fn quick_image_connection(&self) -> anyhow::Result<Connection> {
         self.image_connection(self.timeout.unwrap_or(QUICK)).await
     }
 
-    /// The connection to the runtime, for what orlop does beyond the CRI.
+    /// Opens a connection to the runtime for orlop's services beyond the CRI.
     pub(crate) async fn patient_connection(&self) -> anyhow::Result<Connection> {
         self.connection(self.timeout.unwrap_or(PATIENT)).await
     }
@@ -216,7 +217,7 @@ impl Session {
         Ok(self.to(endpoint, timeout))
     }
 
-    /// Waits for a socket as often as asked for. That there is none is said by the first call.
+    /// Waits for the socket with the configured retries. If it is still missing, the first call reports that.
     async fn await_socket(&self, path: &Path) {
         let mut delay = Duration::from_millis(500);
         let mut attempt = 0;
@@ -244,7 +245,7 @@ impl Session {
     }
 }
 
-/// The first known socket that somebody answers on.
+/// Returns the first known socket that accepts connections.
 fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     for (place, path) in KNOWN.iter().enumerate() {
         if answers(Path::new(path)) {
@@ -270,12 +271,12 @@ fn found(quiet: bool) -> anyhow::Result<Endpoint> {
     }
 }
 
-/// Connecting to a unix socket doesn't block: it succeeds or fails at once.
+/// Returns whether the socket accepts a connection. On a unix socket, connecting does not block.
 fn answers(path: &Path) -> bool {
     UnixStream::connect(path).is_ok()
 }
 
-/// What a refusal by one of orlop's own services means.
+/// Explains an error of one of orlop's own services.
 pub(crate) fn refused(status: Status) -> anyhow::Error {
     match status.code() {
         Code::Unimplemented if is_unknown(status.message()) => anyhow!(
@@ -290,14 +291,14 @@ pub(crate) fn refused(status: Status) -> anyhow::Error {
     }
 }
 
-/// What servers say of a service or method that they don't have.
+/// Returns whether this is a server's message for an unknown service or method.
 fn is_unknown(message: &str) -> bool {
     message.is_empty()
         || message.starts_with("unknown service")
         || message.starts_with("unknown method")
 }
 
-/// Tells of the calls on the standard error.
+/// Prints the calls to standard error.
 struct Narrator;
 
 impl Observer for Narrator {

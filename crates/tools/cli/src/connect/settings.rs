@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
-/// Where it is unless a flag says otherwise.
+/// Default path of the file.
 pub(crate) const DEFAULT: &str = "/etc/crictl.yaml";
 
-/// The options that a file may set; what isn't there is at its default.
+/// Options of the file; missing ones have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) runtime_endpoint: Option<String>,
@@ -22,13 +22,13 @@ pub(crate) struct Settings {
     pub(crate) max_retries: Option<i32>,
 }
 
-/// All of it, be it a pipe of the user's shell.
+/// Reads the whole file, which may be a pipe of the user's shell.
 fn read(path: &Path) -> io::Result<String> {
     orlop_fs::read_whole_text(File::open(path)?, orlop_fs::SMALL_FILE)
 }
 
 impl Settings {
-    /// Reads the file; without a path the default one, which need not be there.
+    /// Reads the file, or the default file, which may be missing.
     pub(crate) fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let given = path.is_some();
         let path = path.map_or_else(|| PathBuf::from(DEFAULT), Path::to_owned);
@@ -40,7 +40,7 @@ impl Settings {
         }
     }
 
-    /// Reads the text of a file: flat `key: value` lines of YAML.
+    /// Parses flat `key: value` lines of YAML.
     pub(crate) fn parse(text: &str) -> anyhow::Result<Self> {
         let mut settings = Self::default();
         for (number, line) in text.lines().enumerate() {
@@ -58,7 +58,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Sets one option from its text.
+    /// Sets an option from text.
     pub(crate) fn set(&mut self, key: &str, value: &str) -> anyhow::Result<()> {
         let truth = || match value {
             "true" | "1" | "t" | "T" | "TRUE" | "True" => Ok(true),
@@ -92,7 +92,7 @@ impl Settings {
         Ok(())
     }
 
-    /// An option as text.
+    /// Returns an option as text.
     pub(crate) fn get(&self, key: &str) -> anyhow::Result<String> {
         Ok(match key {
             "runtime-endpoint" => self.runtime_endpoint.clone().unwrap_or_default(),
@@ -124,7 +124,7 @@ pub(crate) const OPTIONS: [&str; 7] = [
     "max-retries",
 ];
 
-/// The key and value of a line, without quotes and comments.
+/// Returns the key and value of a line, without quotes and comments.
 pub(crate) fn entry(line: &str) -> Option<(&str, String)> {
     if is_blank(line) {
         return None;

@@ -1,4 +1,4 @@
-//! TLS towards streaming servers.
+//! TLS for connections to streaming servers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -32,12 +32,12 @@ pub(crate) struct TlsFlags {
 }
 
 impl TlsFlags {
-    /// The name to ask for.
+    /// Returns the expected server name.
     pub(crate) fn server_name(&self) -> &str {
         self.tls_sni.as_deref().unwrap_or("localhost")
     }
 
-    /// For the streaming client.
+    /// Returns the TLS configuration of the streaming client.
     pub(crate) fn config(&self) -> anyhow::Result<Arc<ClientConfig>> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))

@@ -1,13 +1,13 @@
-//! How the streaming server of a session is reached.
+//! Transport to the streaming server of a session.
 
 use orlop_streaming::client::{ClientOptions, Protocol};
 
 use super::tls::TlsFlags;
 
-/// Where runtimes that give out URLs without a host mean them to lead: the kubelet.
+/// Host for URLs without a host: their runtimes expect the kubelet.
 const KUBELET: &str = "http://127.0.0.1:10250";
 
-/// How the streaming server is reached.
+/// Flags for the transport to the streaming server.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct TransportFlags {
     /// Transport protocol of the streams
@@ -26,7 +26,7 @@ enum Transport {
 }
 
 impl TransportFlags {
-    /// For the streaming client.
+    /// Returns the options of the streaming client.
     pub(crate) fn options(&self, url: &str) -> anyhow::Result<ClientOptions> {
         let protocol = match self.transport {
             Transport::Spdy => Protocol::Spdy,
@@ -44,7 +44,7 @@ impl TransportFlags {
     }
 }
 
-/// A URL with a host.
+/// Returns the URL, completed with a host.
 pub(crate) fn whole_url(url: &str) -> String {
     if url.starts_with('/') {
         format!("{KUBELET}{url}")

@@ -1,12 +1,11 @@
-//! crictl's command lines in the form that ours are read in.
+//! Converts crictl's command lines to the syntax of clap.
 //!
-//! Go's flags may have one dash or two (`-quiet`, `--quiet`), and switches may have a value
-//! (`--all=false`). What follows the first word that is no flag is left alone: it may belong to a
-//! command that is run in a container.
+//! Go's flags may have one dash or two (`-quiet`, `--quiet`), and switches may have a value (`--all=false`). Words
+//! after the first one that is no flag are unchanged: they may belong to a command that runs in a container.
 
 use clap::{Arg, ArgAction, Command};
 
-/// Rewrites the words after the program's name.
+/// Converts the words after the program's name.
 pub(super) fn normalised(root: &Command, words: Vec<String>) -> Vec<String> {
     let mut command = root;
     let mut done = Vec::with_capacity(words.len());
@@ -31,7 +30,7 @@ pub(super) fn normalised(root: &Command, words: Vec<String>) -> Vec<String> {
         };
         let bare = name.trim_start_matches('-');
         let Some(flag) = find(command, bare) else {
-            // Letters in one word; the value of the last may be the next word.
+            // Several letters in one word; the value of the last one may be the next word.
             let takes = word
                 .chars()
                 .next_back()
@@ -62,7 +61,7 @@ pub(super) fn normalised(root: &Command, words: Vec<String>) -> Vec<String> {
     done
 }
 
-/// The flag of this name, by its long one or by its letter.
+/// Finds a flag by its long name or its letter.
 pub(super) fn find<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     let long = command.get_arguments().find(|arg| {
         arg.get_long() == Some(name)

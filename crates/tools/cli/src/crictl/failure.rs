@@ -1,4 +1,4 @@
-//! How crictl fails: its exit codes, and its words on the standard error.
+//! crictl's exit codes and error messages.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -12,12 +12,12 @@ use orlop_cri_api::client::ClientError;
 
 use crate::output::Style;
 
-/// Answers a command line that can't be read as crictl does: with help and success where words
-/// are missing or too many, else with an error.
+/// Reports an invalid command line as crictl does: with help and success if arguments are missing or too many, else
+/// with an error.
 pub(super) fn usage(error: &clap::Error, root: &mut Command, words: &[String]) -> ExitCode {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that has seen enough is no error.
+            // A reader that closes the pipe early is no error.
             let _ = error.print();
             return ExitCode::SUCCESS;
         }
@@ -82,7 +82,7 @@ pub(super) fn usage(error: &clap::Error, root: &mut Command, words: &[String]) -
     }
 }
 
-/// Says what went wrong, in the form of crictl's log.
+/// Prints an error in the format of crictl's log.
 pub(super) fn complain(text: &str) -> ExitCode {
     let stderr = io::stderr();
     if stderr.is_terminal() {
@@ -94,7 +94,7 @@ pub(super) fn complain(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// An error with its causes, those of calls in gRPC's words: scripts look for them.
+/// Formats an error with its causes. Errors of calls keep the format of gRPC, which scripts search for.
 pub(super) fn words(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -1,5 +1,5 @@
-//! The binary under the name `crictl`: nothing but the client commands, `config` is crictl's, and
-//! what scripts notice is as they know it: spellings of flags, exit codes, words of errors.
+//! The binary under the name `crictl`: only the client commands, with crictl's `config`, flag syntax, exit codes and
+//! error messages.
 
 mod arguments;
 mod failure;
@@ -15,10 +15,10 @@ use crate::connect::{ClientFlags, Dialect};
 use crate::host::Host;
 use crate::output::forgive_deaf_reader;
 
-/// How often crictl tries again to connect.
+/// Number of connection retries of crictl.
 const RETRIES: i32 = 3;
 
-/// What `--version` answers: the crictl whose words these are, and who speaks them.
+/// Output of `--version`: the compatible version of crictl, and that of orlop.
 const VERSION: &str = concat!("version v1.36.0+orlop.", env!("CARGO_PKG_VERSION"));
 
 /// client for CRI
@@ -39,7 +39,7 @@ pub struct Crictl {
     command: CrictlCommand,
 }
 
-/// Flags that crictl has for its own developers. They are taken, and said to do nothing.
+/// Flags for crictl's own developers. They are accepted with a warning that they have no effect.
 #[derive(Debug, clap::Args)]
 struct UnusedFlags {
     /// Not supported by this client
@@ -94,14 +94,14 @@ enum CrictlCommand {
 }
 
 impl Crictl {
-    /// Whether the binary was called by this name.
+    /// Returns whether the binary was called by this name.
     pub fn is_called(program: Option<&std::ffi::OsStr>) -> bool {
         program
             .and_then(|program| std::path::Path::new(program).file_name())
             .is_some_and(|name| name == "crictl")
     }
 
-    /// Does what the command line says; never returns without having said why it failed.
+    /// Runs the command line. Every failure is reported before it returns.
     pub fn main(words: impl Iterator<Item = OsString>, host: Host) -> ExitCode {
         let mut root = Self::command();
         root.build();
@@ -193,7 +193,7 @@ mod tests {
         }
     }
 
-    /// All flags of all commands of crictl 1.36, as its help lists them.
+    /// All flags of all commands of crictl 1.36, from its help.
     const FLAGS: &str = include_str!("../../../../orlop/tests/client/crictl/flags.txt");
 
     #[test]

@@ -1,5 +1,4 @@
-//! How much is here of images whose layers come as they are read. Only orlop tells; of other runtimes' images
-//! all is here.
+//! Local share of lazily pulled images. Only orlop reports it; images of other runtimes count as complete.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,10 +9,10 @@ use tokio::time::timeout;
 use tonic::Code;
 use tonic::transport::Channel;
 
-/// How long is waited for what is nothing but a hint.
+/// Timeout, short because the information is only a hint.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Of one image, or of all without a name, by their ids: those of which something is missing.
+/// Returns the incomplete images by ID, either one by name or all.
 pub(crate) async fn ask(
     mut client: ImagesClient<Channel>,
     image: &str,
@@ -23,7 +22,7 @@ pub(crate) async fn ask(
     images.map(|image| (image.id.clone(), image)).collect()
 }
 
-/// The same in the order of the answer; what stands against it where there is none.
+/// Returns the same in the order of the response, or the error.
 pub(crate) async fn look(
     client: &mut ImagesClient<Channel>,
     image: &str,
@@ -38,14 +37,14 @@ pub(crate) async fn look(
     }
 }
 
-/// The part that is here; never all of it while something is missing.
+/// Formats the local share; never 100 % while data is missing.
 pub(crate) fn percent(image: &ImageHere) -> String {
     let (bytes, size) = (u128::from(image.bytes), u128::from(image.size));
     let part = (bytes.min(size) * 100).checked_div(size).unwrap_or(0);
     format!("{part}%")
 }
 
-/// What an image is called.
+/// Returns the name of an image.
 pub(crate) fn name(image: &ImageHere) -> &str {
     image.names.first().unwrap_or(&image.id)
 }

@@ -1,5 +1,5 @@
-//! What `inspect`, `inspectp` and `inspecti` have in common: asking for one thing after the other
-//! and showing what the runtime tells and adds.
+//! Common parts of `inspect`, `inspectp` and `inspecti`: query each object, and print its status and the runtime's
+//! additional information.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use crate::output::{Format, FormatFlags, StatusReport, labels, print_reports, stdout};
 
-/// How to show it.
+/// Output flags of the inspect commands.
 #[derive(Debug, clap::Args)]
 pub(crate) struct InspectionFlags {
     #[command(flatten)]
@@ -21,24 +21,24 @@ pub(crate) struct InspectionFlags {
 }
 
 impl InspectionFlags {
-    /// The format asked for; a mistake in it is told before anybody is asked.
+    /// Returns the requested format. A mistake in it is reported before any call.
     pub(crate) fn format(&self) -> anyhow::Result<Format> {
         self.format.or_json()
     }
 }
 
-/// The status of a thing, as the runtime tells it.
+/// Status of an object, as the runtime reports it.
 pub(crate) trait Inspected {
-    /// What one of them is called.
+    /// Name of the kind of object.
     const NAME: &'static str;
 
-    /// For programs.
+    /// Formats the status for programs.
     fn value(&self) -> Value;
-    /// For people.
+    /// Prints the status for people.
     fn table(&self, out: &mut impl Write) -> io::Result<()>;
 }
 
-/// Shows each of `names` as `ask` tells of it.
+/// Queries and prints the status of each of `names`.
 pub(crate) async fn show<S: Inspected>(
     names: Vec<String>,
     flags: &InspectionFlags,
@@ -65,7 +65,7 @@ pub(crate) async fn show<S: Inspected>(
     Ok(out.flush()?)
 }
 
-/// Parts that are printed even where they are empty: scripts count on them.
+/// Adds these parts if they are missing: scripts rely on them.
 pub(crate) fn with_empty_parts(map: &mut Map<String, Value>, parts: &[&str]) {
     for part in parts {
         map.entry(*part).or_insert(Value::Null);

@@ -1,4 +1,4 @@
-//! What commands have in common that do the same to different things.
+//! Common parts of commands that do the same to different kinds of objects.
 
 pub(crate) mod here;
 pub(crate) mod inspection;

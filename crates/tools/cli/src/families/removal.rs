@@ -1,38 +1,37 @@
-//! What `rm` and `rmp` have in common: which things, and that what runs is stopped first, if it
-//! may be.
+//! Common parts of `rm` and `rmp`: selection of objects, and a stop of running ones if allowed.
 
 use anyhow::{Context, bail};
 
 use crate::families::side_by_side;
 
-/// A kind of things that can be removed.
+/// A kind of objects that can be removed.
 pub(crate) trait Removable {
-    /// What one of them is called.
+    /// Name of the kind of object.
     const NAME: &'static str;
-    /// What the runtime tells of one.
+    /// Status of an object.
     type Status;
 
-    /// The ids of all.
+    /// Returns the IDs of all objects.
     async fn all(&self) -> anyhow::Result<Vec<String>>;
-    /// The ids that words mean.
+    /// Resolves arguments to IDs.
     async fn find(&self, words: &[String]) -> anyhow::Result<Vec<String>>;
     async fn status(&self, id: &str) -> anyhow::Result<Self::Status>;
     fn runs(status: &Self::Status) -> bool;
     async fn stop(&self, id: &str) -> anyhow::Result<()>;
     async fn remove(&self, id: &str) -> anyhow::Result<()>;
-    /// What is to be said and done once one is gone.
+    /// Prints and cleans up after an object was removed.
     fn removed(&self, id: &str, status: &Self::Status) -> anyhow::Result<()>;
 }
 
-/// Which of them.
+/// Selected objects.
 pub(crate) struct Chosen<'a> {
     pub(crate) words: &'a [String],
     pub(crate) all: bool,
-    /// Those that run as well.
+    /// Also remove running ones.
     pub(crate) force: bool,
 }
 
-/// Removes them side by side.
+/// Removes the objects concurrently.
 pub(crate) async fn remove<K: Removable>(kind: &K, chosen: Chosen<'_>) -> anyhow::Result<()> {
     let ids = if chosen.all {
         kind.all().await?

@@ -1,14 +1,14 @@
-//! Doing the same to several things at once.
+//! Concurrent execution of the same operation on several objects.
 
 use std::future::Future;
 
 use anyhow::{anyhow, bail};
 use futures_util::stream::{self, StreamExt};
 
-/// How many calls are under way at once.
+/// Maximum number of concurrent calls.
 const AT_ONCE: usize = 16;
 
-/// Does it to each, side by side, and tells of all that failed.
+/// Runs the operation for each item concurrently, and returns all errors.
 pub(crate) async fn each<T, F>(
     things: impl IntoIterator<Item = T>,
     action: impl Fn(T) -> F,
@@ -24,7 +24,7 @@ where
     errors(results)
 }
 
-/// Several results as one, with all that failed.
+/// Combines several results into one with all errors.
 pub(crate) fn errors(results: Vec<anyhow::Result<()>>) -> anyhow::Result<()> {
     let mut failed: Vec<_> = results.into_iter().filter_map(Result::err).collect();
     match failed.len() {

@@ -1,4 +1,4 @@
-//! What `stats` and `statsp` have in common: looking twice, and again, and showing what changed.
+//! Common parts of `stats` and `statsp`: two samples or repeated ones, and the difference.
 
 use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
@@ -9,13 +9,13 @@ use orlop_cri_api::v1::{CpuUsage, UInt64Value};
 use crate::connect::{Dialect, Session};
 use crate::output::{self, Format, FormatFlags, Table, stdout};
 
-/// Clears a terminal and goes to its beginning.
+/// Escape sequences that clear a terminal and move to its start.
 const CLEAR: &str = "\x1b[2J\x1b[H";
 
-/// The pause between two looks at what is watched.
+/// Pause between two samples of `--watch`.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// How to show it.
+/// Flags of `stats` and `statsp`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct UsageFlags {
     #[command(flatten)]
@@ -31,25 +31,25 @@ pub(crate) struct UsageFlags {
 }
 
 impl UsageFlags {
-    /// The format asked for; a mistake in it is told before anybody is asked.
+    /// Returns the requested format. A mistake in it is reported before any call.
     pub(crate) fn format(&self) -> anyhow::Result<Format> {
         self.format.or_table()
     }
 }
 
-/// The statistics of one thing, as the runtime tells them.
+/// Statistics of one object, as the runtime reports them.
 pub(crate) trait Statistics: Sized {
-    /// The answer that lists them.
+    /// Response that lists them.
     type List: prost::Name;
 
     fn id(&self) -> &str;
     fn list(all: Vec<Self>) -> Self::List;
     fn heading() -> Table;
-    /// Its line, given what it was before; none if there is nothing worth a line.
+    /// Formats a row, given the earlier statistics; `None` to leave the object out.
     fn row(&self, before: &Self) -> Option<Vec<String>>;
 }
 
-/// Shows what `read` answers, once or again and again.
+/// Shows the statistics that `read` returns, once or repeatedly.
 pub(crate) async fn show<S: Statistics>(
     flags: &UsageFlags,
     format: &Format,
@@ -83,7 +83,7 @@ pub(crate) async fn show<S: Statistics>(
     }
 }
 
-/// What is new has nothing to compare with, and waits for the next look.
+/// A new object has nothing to compare with, and is shown from the next sample.
 fn table<S: Statistics>(before: &[S], after: &[S]) -> Table {
     let before: HashMap<&str, &S> = before.iter().map(|stats| (stats.id(), stats)).collect();
     let mut table = S::heading();
@@ -96,8 +96,8 @@ fn table<S: Statistics>(before: &[S], after: &[S]) -> Table {
     table
 }
 
-/// CPU use between two measurements, in per cent of one core. Runtimes measure at their own
-/// pace: without a new measurement there is no use to tell.
+/// Returns the CPU usage between two measurements in per cent of one core. Runtimes measure at their own interval:
+/// without a new measurement it is unknown.
 pub(crate) fn percent(before: Option<&CpuUsage>, after: Option<&CpuUsage>) -> String {
     let (Some(before), Some(after)) = (before, after) else {
         return "0.00".to_owned();
@@ -111,7 +111,7 @@ pub(crate) fn percent(before: Option<&CpuUsage>, after: Option<&CpuUsage>) -> St
     format!("{:.2}", used as f64 / passed as f64 * 100.0)
 }
 
-/// A number that may not have been measured.
+/// Returns the number, or zero if it was not measured.
 pub(crate) fn number(value: Option<UInt64Value>) -> u64 {
     value.map_or(0, |value| value.value)
 }

@@ -7,10 +7,10 @@ use anyhow::{Context, bail};
 use orlop_cri_api::json;
 use orlop_cri_api::v1::{ContainerConfig, PodSandboxConfig};
 
-/// Configurations are small; whatever is larger is something else.
+/// Size limit of a configuration file.
 const LARGEST: u64 = 4 << 20;
 
-/// Reads a pod's configuration; `-` is the standard input.
+/// Reads a pod configuration; `-` is standard input.
 pub(crate) fn pod(path: &Path) -> anyhow::Result<PodSandboxConfig> {
     let mut config: PodSandboxConfig = read(path)?;
     let Some(metadata) = &mut config.metadata else {
@@ -34,7 +34,7 @@ pub(crate) fn pod(path: &Path) -> anyhow::Result<PodSandboxConfig> {
     Ok(config)
 }
 
-/// Reads a container's configuration; `-` is the standard input.
+/// Reads a container configuration; `-` is standard input.
 pub(crate) fn container(path: &Path) -> anyhow::Result<ContainerConfig> {
     let mut config: ContainerConfig = read(path)?;
     if config

@@ -1,5 +1,5 @@
-//! What the words of a command line mean: values of flags, points in time, names of pods and containers, files with
-//! configurations.
+//! Parsers of command line arguments: values of flags, points in time, names of pods and containers, configuration
+//! files.
 
 pub(crate) mod manifest;
 mod moment;

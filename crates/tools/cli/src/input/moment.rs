@@ -1,4 +1,4 @@
-//! Points in time as people give them.
+//! Points in time on the command line.
 
 use std::time::SystemTime;
 
@@ -7,8 +7,7 @@ use jiff::Timestamp;
 
 use crate::input::Span;
 
-/// A point in time: so long ago, RFC 3339 with or without offset, a date, or seconds since the
-/// epoch.
+/// Parses a point in time: a duration before now, RFC 3339 with or without offset, a date, or seconds since the epoch.
 pub(crate) fn moment(text: &str) -> anyhow::Result<Timestamp> {
     if text.ends_with(|c: char| c.is_ascii_alphabetic())
         && let Ok(Span(ago)) = text.parse()

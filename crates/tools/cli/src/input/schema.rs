@@ -1,5 +1,5 @@
-//! `jsonschema` below `runp`, `create`, `run` and `pull`: what the configurations that these take
-//! may hold, for editors and checkers.
+//! `jsonschema` subcommand of `runp`, `create`, `run` and `pull`: JSON schemas of their configuration files, for
+//! editors and validators.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use orlop_cri_api::v1::{ContainerConfig, PodSandboxConfig};
 
 use crate::output::stdout;
 
-/// Below commands that take a pod's configuration.
+/// `jsonschema` of commands that take a pod configuration.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum PodSchema {
     /// Print the JSON schema of the pod configuration
@@ -16,7 +16,7 @@ pub(crate) enum PodSchema {
     Jsonschema,
 }
 
-/// Below commands that take the configurations of a pod and a container.
+/// `jsonschema` of commands that take the configurations of a pod and a container.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum AnySchema {
     /// Print the JSON schema of the pod or container configuration
@@ -24,7 +24,7 @@ pub(crate) enum AnySchema {
     Jsonschema(Which),
 }
 
-/// Of which.
+/// Selects the configuration.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = true)]
 pub(crate) struct Which {

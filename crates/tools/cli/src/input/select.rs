@@ -1,4 +1,4 @@
-//! Which pods and containers are meant: ids, their beginnings, names, filters.
+//! Selection of pods and containers by ID, ID prefix, name or filter.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use crate::output::short_id;
 const POD_NAME: &str = "io.kubernetes.pod.name";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 
-/// The ids of containers given by id, the beginning of one, `NAME` or `POD/NAME`.
+/// Returns the IDs of containers given by ID, ID prefix, `NAME` or `POD/NAME`.
 pub(crate) async fn containers(
     client: &RuntimeClient,
     words: &[String],
@@ -36,13 +36,13 @@ pub(crate) async fn containers(
         .collect()
 }
 
-/// The id of one container.
+/// Returns the ID of one container.
 pub(crate) async fn container(client: &RuntimeClient, word: &str) -> anyhow::Result<String> {
     let mut ids = containers(client, &[word.to_owned()]).await?;
     ids.pop().context("no container given")
 }
 
-/// The ids of pods given by id, the beginning of one, `NAME` or `NAMESPACE/NAME`.
+/// Returns the IDs of pods given by ID, ID prefix, `NAME` or `NAMESPACE/NAME`.
 pub(crate) async fn pods(client: &RuntimeClient, words: &[String]) -> anyhow::Result<Vec<String>> {
     if words.iter().all(|word| is_whole_id(word)) {
         return Ok(words.to_vec());
@@ -56,20 +56,20 @@ pub(crate) async fn pods(client: &RuntimeClient, words: &[String]) -> anyhow::Re
     words.iter().map(|word| choose("pod", word, &all)).collect()
 }
 
-/// The id of one pod.
+/// Returns the ID of one pod.
 pub(crate) async fn pod(client: &RuntimeClient, word: &str) -> anyhow::Result<String> {
     let mut ids = pods(client, &[word.to_owned()]).await?;
     ids.pop().context("no pod given")
 }
 
-/// A container or a pod, by its id.
+/// ID of a container or a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Thing {
     Container(String),
     Pod(String),
 }
 
-/// The container or pod that a word means; where both would do it is the container.
+/// Returns the container or pod for a word; a container takes precedence.
 pub(crate) async fn thing(client: &RuntimeClient, word: &str) -> anyhow::Result<Thing> {
     let (containers, pods) =
         tokio::try_join!(client.list_containers(None), client.list_pod_sandbox(None))?;
@@ -86,8 +86,8 @@ pub(crate) async fn thing(client: &RuntimeClient, word: &str) -> anyhow::Result<
     bail!("no container or pod matches `{word}`; run `orlop ps -a` and `orlop pods` to list them")
 }
 
-/// The first process of a container, where the runtime tells it: orlop, containerd and CRI-O do,
-/// beside the status.
+/// Returns the first process of a container, if the runtime reports it: orlop, containerd and CRI-O do so in the
+/// verbose status.
 pub(crate) async fn pid(client: &RuntimeClient, id: &str) -> anyhow::Result<Option<u32>> {
     let answer = match client.container_status(id, true).await {
         Err(error) if error.is_not_found() => return Ok(None),
@@ -138,8 +138,8 @@ impl Candidate {
     }
 }
 
-/// An id beats a beginning, and a beginning beats a name; of several by one name the one that
-/// runs is meant. What isn't known is left to the runtime, which says so in its own words.
+/// Chooses a match: an ID before an ID prefix before a name, and of several with one name the running one. An unknown
+/// word is returned unchanged, so that the runtime reports the error.
 fn choose(kind: &str, word: &str, all: &[Candidate]) -> anyhow::Result<String> {
     if word.is_empty() {
         bail!("the ID of a {kind} is empty");
@@ -180,17 +180,17 @@ fn is_whole_id(word: &str) -> bool {
     word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// The name of a container's pod.
+/// Returns the name of a container's pod.
 pub(crate) fn pod_name(labels: &HashMap<String, String>) -> &str {
     labels.get(POD_NAME).map_or("unknown", String::as_str)
 }
 
-/// The namespace of a container's pod.
+/// Returns the namespace of a container's pod.
 pub(crate) fn pod_namespace(labels: &HashMap<String, String>) -> &str {
     labels.get(POD_NAMESPACE).map_or("unknown", String::as_str)
 }
 
-/// Flags that narrow a list of containers.
+/// Filter flags for a list of containers.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct ContainerFlags {
     /// Filter by name, as a regular expression
@@ -217,7 +217,7 @@ pub(crate) struct ContainerFlags {
 }
 
 impl ContainerFlags {
-    /// Whether any of them was given.
+    /// Returns whether any of them was given.
     pub(crate) fn any(&self) -> bool {
         self.name.is_some()
             || self.namespace.is_some()
@@ -228,8 +228,7 @@ impl ContainerFlags {
             || self.last > 0
     }
 
-    /// The containers that are let through, the newest first. Without a state: those that run,
-    /// unless `all` are wanted.
+    /// Returns the matching containers, newest first. Without a state these are the running ones, unless `all` is set.
     pub(crate) async fn list(
         &self,
         client: &RuntimeClient,
@@ -280,7 +279,7 @@ impl ContainerFlags {
     }
 }
 
-/// Flags that narrow a list of pods.
+/// Filter flags for a list of pods.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(crate) struct PodFlags {
     /// Filter by name, as a regular expression
@@ -304,7 +303,7 @@ pub(crate) struct PodFlags {
 }
 
 impl PodFlags {
-    /// The pods that are let through, the newest first.
+    /// Returns the matching pods, newest first.
     pub(crate) async fn list(
         &self,
         client: &RuntimeClient,
@@ -337,7 +336,7 @@ impl PodFlags {
     }
 }
 
-/// The containers whose image is the one that `image` names.
+/// Keeps the containers whose image is the one that `image` names.
 async fn of_image(
     containers: Vec<Container>,
     client: &ImageClient,
@@ -380,7 +379,7 @@ async fn of_image(
     Ok(found)
 }
 
-/// A filter by regular expression; none lets everything through.
+/// Compiles a filter; without a pattern everything matches.
 pub(crate) fn regex(pattern: Option<&str>) -> anyhow::Result<Option<Regex>> {
     pattern
         .filter(|pattern| !pattern.is_empty())

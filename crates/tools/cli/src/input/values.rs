@@ -1,10 +1,10 @@
-//! Values of flags: times as Go writes them, key=value pairs.
+//! Values of flags: durations in Go's format, key=value pairs.
 
 use std::collections::HashMap;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A length of time: `2s`, `1m30s`, `500ms`, or a plain number of seconds.
+/// A duration: `2s`, `1m30s`, `500ms`, or a plain number of seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span(pub Duration);
 
@@ -16,7 +16,7 @@ impl FromStr for Span {
     }
 }
 
-/// One `key=value`.
+/// A `key=value` pair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pair {
     key: String,
@@ -37,7 +37,7 @@ impl FromStr for Pair {
     }
 }
 
-/// Pairs as a map; a later one of the same key wins.
+/// Returns the pairs as a map; the last one of a key counts.
 pub(crate) fn map(pairs: &[Pair]) -> HashMap<String, String> {
     pairs
         .iter()

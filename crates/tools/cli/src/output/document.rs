@@ -1,4 +1,4 @@
-//! Whole answers in the formats for programs.
+//! Complete responses in the formats for programs.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::format::Format;
 use super::yaml;
 
-/// Prints a message; `false` if the format is for people, and printing is up to the caller.
+/// Prints a message; `false` if the format is for people and the caller must print it.
 pub(crate) fn list<M: prost::Name>(
     out: &mut impl Write,
     message: &M,
@@ -16,7 +16,7 @@ pub(crate) fn list<M: prost::Name>(
 ) -> anyhow::Result<bool> {
     match format {
         Format::Table => return Ok(false),
-        // In the order of the interface, which a value would lose.
+        // Keeps the field order of the CRI, which a `Value` would lose.
         Format::Json => {
             serde_json::to_writer_pretty(&mut *out, &json::view(message))?;
             writeln!(out)?;
@@ -28,7 +28,7 @@ pub(crate) fn list<M: prost::Name>(
     Ok(true)
 }
 
-/// Prints a value, its keys in alphabetical order. A table is JSON, too: there is none.
+/// Prints a value with its keys in alphabetical order. The table format is printed as JSON.
 pub(crate) fn value(out: &mut impl Write, value: &Value, format: &Format) -> anyhow::Result<()> {
     match format {
         Format::Json | Format::Table => {

@@ -1,4 +1,4 @@
-//! The formats and how they are asked for.
+//! Output formats and their flags.
 
 use std::str::FromStr;
 
@@ -16,9 +16,9 @@ pub(crate) enum Format {
     Json,
     /// For both.
     Yaml,
-    /// Whatever a template of Go's language makes of it.
+    /// A template in the syntax of Go.
     Template(Template),
-    /// What paths lead to.
+    /// JSONPath expressions.
     JsonPath(JsonPath),
 }
 
@@ -68,12 +68,12 @@ impl FromStr for Name {
 }
 
 impl FormatFlags {
-    /// The format asked for; a template alone asks for it, too.
+    /// Returns the requested format, else the table; a template alone selects its format.
     pub(crate) fn or_table(&self) -> anyhow::Result<Format> {
         self.or(Format::Table)
     }
 
-    /// The format asked for, else JSON.
+    /// Returns the requested format, else JSON.
     pub(crate) fn or_json(&self) -> anyhow::Result<Format> {
         self.or(Format::Json)
     }

@@ -1,7 +1,7 @@
-//! JSONPath as kubectl has it: text with expressions in braces, over JSON values.
+//! JSONPath as in kubectl: text with expressions in braces, applied to JSON values.
 //!
-//! Built: `.key`, `['key']`, `[0]`, `[-1]`, `[*]`, `.*`, `..key`, filters `[?(@.key=="text")]` and
-//! `!=`, text in quotes, and `{range PATH}…{end}`. Slices and unions are not.
+//! Supported: `.key`, `['key']`, `[0]`, `[-1]`, `[*]`, `.*`, `..key`, filters `[?(@.key=="text")]` and `!=`, quoted
+//! text, and `{range PATH}…{end}`. Slices and unions are not supported.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ pub(crate) struct JsonPath {
     nodes: Vec<Node>,
 }
 
-/// A template that can't be read.
+/// A syntax error in a template.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("cannot parse the JSONPath: {0}")]
 pub(crate) struct JsonPathError(String);
@@ -28,14 +28,14 @@ enum Step {
     Key(String),
     Index(i64),
     Every,
-    /// All values of this key, however deep.
+    /// All values of this key, at any depth.
     Descend(String),
-    /// The entries where the path has this value (or another one).
+    /// The entries in which the path has this value (or another value).
     Filter(Vec<Step>, bool, Value),
 }
 
 impl JsonPath {
-    /// Reads a template; without braces it is one path.
+    /// Parses a template; without braces it is a single path.
     pub(crate) fn parse(text: &str) -> Result<Self, JsonPathError> {
         let braced = if text.contains('{') {
             text.to_owned()
@@ -47,7 +47,7 @@ impl JsonPath {
         Ok(Self { nodes })
     }
 
-    /// Applies it. What isn't there is left out.
+    /// Renders the template. Missing values are left out.
     pub(crate) fn render(&self, value: &Value) -> String {
         let mut out = String::new();
         render(&self.nodes, value, &mut out);
@@ -55,7 +55,7 @@ impl JsonPath {
     }
 }
 
-/// Nodes up to the end, or up to `{end}` within a range.
+/// Parses nodes up to the end, or up to `{end}` within a range.
 fn nodes(rest: &mut &str, in_range: bool) -> Result<Vec<Node>, String> {
     let mut found = Vec::new();
     while let Some(open) = rest.find('{') {
@@ -90,7 +90,7 @@ fn nodes(rest: &mut &str, in_range: bool) -> Result<Vec<Node>, String> {
     Ok(found)
 }
 
-/// Where the brace ends, those in quotes left out.
+/// Finds the closing brace, ignoring quoted ones.
 fn closing(text: &str) -> Option<usize> {
     let mut quote = None;
     for (at, c) in text.char_indices() {
@@ -141,7 +141,7 @@ fn steps(path: &str) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// A key up to the next dot or bracket; `\.` is a dot within it.
+/// Parses a key up to the next dot or bracket; `\.` is a literal dot.
 fn key(text: &str) -> Result<(String, &str), String> {
     let mut key = String::new();
     let mut escaped = false;
@@ -166,7 +166,7 @@ fn key(text: &str) -> Result<(String, &str), String> {
     Ok((key, &text[end..]))
 }
 
-/// Where a bracket ends, those within it left out.
+/// Finds the closing bracket, skipping nested ones.
 fn bracket(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, c) in text.char_indices() {

@@ -1,4 +1,4 @@
-//! What the commands print: tables, JSON, YAML, templates, and values for people.
+//! Output of the commands: tables, JSON, YAML, templates, and values for people.
 
 mod document;
 mod format;

@@ -1,4 +1,4 @@
-//! What the inspecting commands print: the status of things and what the runtime adds to it.
+//! Output of the inspect commands: status of objects and additional information of the runtime.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -8,18 +8,18 @@ use serde_json::{Map, Value};
 use super::document;
 use super::format::Format;
 
-/// The status of one thing.
+/// Status of one object.
 pub(crate) struct StatusReport {
-    /// Under `status`.
+    /// Value of the key `status`.
     pub(crate) status: Value,
-    /// Beside it, key by key.
+    /// Additional top-level keys from the runtime.
     pub(crate) info: HashMap<String, String>,
-    /// Beside it as well.
+    /// Further top-level keys.
     pub(crate) more: Vec<(&'static str, Value)>,
 }
 
 impl StatusReport {
-    /// A status and the runtime's additions.
+    /// Creates a report from a status and the runtime's additions.
     pub(crate) fn new(status: Value, info: HashMap<String, String>) -> Self {
         Self {
             status,
@@ -41,7 +41,7 @@ impl StatusReport {
     }
 }
 
-/// Prints reports: one as it is, several as a list.
+/// Prints reports: one as an object, several as a list.
 pub(crate) fn print_reports(
     out: &mut impl Write,
     reports: Vec<StatusReport>,
@@ -56,7 +56,7 @@ pub(crate) fn print_reports(
     document::value(out, &all, format)
 }
 
-/// What a runtime adds is JSON, or text that may stand in quotes.
+/// Parses an addition of a runtime, which is JSON or possibly quoted text.
 fn addition(text: &str) -> Value {
     if text.starts_with('{')
         && let Ok(value) = serde_json::from_slice(text.as_bytes())
@@ -66,7 +66,7 @@ fn addition(text: &str) -> Value {
     Value::String(text.trim_matches('"').to_owned())
 }
 
-/// Prints a map under a heading, as tables of one thing have it.
+/// Prints a map under a heading, in the layout of a single object's table.
 pub(crate) fn labels(
     out: &mut impl Write,
     heading: &str,

@@ -1,10 +1,9 @@
-//! The standard output, buffered.
+//! Buffered standard output.
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 use std::process::ExitCode;
 
-/// The standard output. What is left in it is written when it is dropped; commands flush it
-/// themselves so that an error is seen.
+/// Returns standard output with a buffer, which is written on drop. Commands flush it themselves to see errors.
 pub fn stdout() -> BufWriter<StdoutLock<'static>> {
     BufWriter::with_capacity(64 << 10, io::stdout().lock())
 }
@@ -16,7 +15,7 @@ pub(crate) fn write_all(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// A reader that has seen enough is no error.
+/// Ignores the error if the reader of standard output has closed the pipe.
 pub(crate) fn forgive_deaf_reader(result: anyhow::Result<ExitCode>) -> anyhow::Result<ExitCode> {
     match result {
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),

@@ -1,4 +1,4 @@
-//! Colours, where somebody sees them.
+//! Colours on terminals.
 
 use std::env;
 use std::io::IsTerminal;
@@ -10,8 +10,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Colours are for terminals, and not where `NO_COLOR` or a terminal that knows none says
-    /// otherwise (no-color.org).
+    /// Enables colours on a terminal, unless `NO_COLOR` (no-color.org) or a terminal without colours forbids them.
     pub(crate) fn of(stream: &impl IsTerminal) -> Self {
         let refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let dumb = env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
@@ -20,11 +19,11 @@ impl Style {
         }
     }
 
-    /// Never any colour.
+    /// Style without colours.
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self { coloured: false };
 
-    /// Text in a colour, by its number in ECMA-48's "select graphic rendition".
+    /// Colours text; the number is that of "select graphic rendition" in ECMA-48.
     pub(crate) fn colour(self, number: u8, text: &str) -> String {
         if self.coloured && number > 0 {
             format!("\x1b[{number}m{text}\x1b[0m")
@@ -33,13 +32,13 @@ impl Style {
         }
     }
 
-    /// Text that matters less.
+    /// Dims text that matters less.
     pub(crate) fn dim(self, text: &str) -> String {
         self.colour(2, text)
     }
 }
 
-/// How wide the terminal on the standard output is; `None` if it is none.
+/// Returns the width of the terminal on standard output, or `None` if it is no terminal.
 pub(crate) fn width() -> Option<usize> {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
@@ -50,7 +49,7 @@ pub(crate) fn width() -> Option<usize> {
         .filter(|width| *width > 0)
 }
 
-/// Text cut to a number of characters, the cut marked.
+/// Truncates text to a number of characters and marks the truncation.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();

@@ -1,9 +1,9 @@
-//! Columns.
+//! Text tables.
 
 use std::io::{self, Write};
 
-/// Rows of text in columns. Every column but the last is at least 20 wide and has three spaces
-/// after its longest cell, as crictl's: scripts cut by position.
+/// Rows of text in columns. As in crictl, every column but the last is at least 20 wide and has three spaces after its
+/// longest cell: scripts cut by position.
 pub struct Table {
     narrowest: usize,
     rows: Vec<Vec<String>>,
@@ -12,14 +12,14 @@ pub struct Table {
 const GAP: usize = 3;
 
 impl Table {
-    /// A table with a heading.
+    /// Creates a table with a heading.
     pub fn new<T: Into<String>>(heading: impl IntoIterator<Item = T>) -> Self {
         let mut table = Self::bare(20);
         table.row(heading);
         table
     }
 
-    /// A table without a heading.
+    /// Creates a table without a heading.
     pub fn bare(narrowest: usize) -> Self {
         Self {
             narrowest,
@@ -32,7 +32,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub fn print(&self, out: &mut impl Write) -> io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {

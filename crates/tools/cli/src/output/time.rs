@@ -1,11 +1,11 @@
-//! Points in time, given in nanoseconds since the epoch.
+//! Formats of points in time, given in nanoseconds since the epoch.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// "3 minutes ago".
+/// Formats a time as "3 minutes ago".
 pub(crate) fn ago(nanoseconds: i64) -> String {
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -15,12 +15,12 @@ pub(crate) fn ago(nanoseconds: i64) -> String {
     format!("{} ago", roughly(passed))
 }
 
-/// RFC 3339 with nanoseconds, in the local time zone.
+/// Formats a time as RFC 3339 with nanoseconds in the local time zone.
 pub(crate) fn rfc3339(nanoseconds: i64) -> String {
     formatted(nanoseconds, "%Y-%m-%dT%H:%M:%S%.f", true)
 }
 
-/// As a person would want it in full: date, time, offset and name of the time zone.
+/// Formats a time in full: date, time, offset and name of the time zone.
 pub(crate) fn full(nanoseconds: i64) -> String {
     formatted(nanoseconds, "%Y-%m-%d %H:%M:%S%.f %z %Z", false)
 }
@@ -41,11 +41,11 @@ fn formatted(nanoseconds: i64, format: &str, offset: bool) -> String {
     text
 }
 
-/// A length of time in one word and unit.
+/// Formats a duration with one number and unit.
 fn roughly(nanoseconds: i128) -> String {
     let seconds = nanoseconds / 1_000_000_000;
     let minutes = seconds / 60;
-    // To the nearest hour, from here on.
+    // From here on rounded to the nearest hour.
     let hours = (seconds + 1800) / 3600;
     match () {
         () if seconds < 1 => "Less than a second".to_owned(),

@@ -1,21 +1,21 @@
-//! Sizes and ids for people.
+//! Sizes and IDs for people.
 
 const UNITS: [&str; 9] = ["B", "kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"];
 
-/// How many characters of an id are shown.
+/// Number of characters of an ID to show.
 const SHORT: usize = 13;
 
-/// A size in four digits.
+/// Formats a size with four digits.
 pub(crate) fn bytes(size: u64) -> String {
     scaled(size, 4)
 }
 
-/// A size in three digits.
+/// Formats a size with three digits.
 pub(crate) fn short_bytes(size: u64) -> String {
     scaled(size, 3)
 }
 
-/// The beginning of an id, the name of its digest algorithm left out.
+/// Returns the start of an ID, without the name of the digest algorithm.
 pub(crate) fn short_id(id: &str) -> &str {
     let id = id.strip_prefix("sha256:").unwrap_or(id);
     match id.char_indices().nth(SHORT) {
@@ -39,7 +39,7 @@ fn scaled(size: u64, digits: usize) -> String {
     format!("{text}{}", UNITS[unit])
 }
 
-/// A number below 1000 in so many digits, without zeros at the end.
+/// Formats a number below 1000 with this many digits, without trailing zeros.
 fn significant(number: f64, digits: usize) -> String {
     let whole = if number < 1.0 {
         1

@@ -1,10 +1,10 @@
-//! JSON values as YAML, in the plain block style that Kubernetes' tools print.
+//! JSON values as YAML, in the block style of the Kubernetes tools.
 
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// The text of a value, with a line's end.
+/// Formats a value, ending with a newline.
 pub(super) fn to_string(value: &Value) -> String {
     let mut out = String::new();
     if has_entries(value) {
@@ -23,7 +23,7 @@ fn has_entries(value: &Value) -> bool {
     }
 }
 
-/// A map or list that isn't empty, each entry on lines of its own.
+/// Writes a map or list that is not empty, each entry on its own lines.
 fn block(out: &mut String, value: &Value, indent: usize) {
     match value {
         Value::Object(map) => {
@@ -44,20 +44,20 @@ fn block(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// What stands behind `key:` or `-`.
+/// Writes the value after `key:` or `-`.
 fn entry(out: &mut String, value: &Value, indent: usize, in_list: bool) {
     if !has_entries(value) {
         out.push(' ');
         inline(out, value, indent);
     } else if in_list {
-        // The first entry stands on the dash's line.
+        // The first entry follows the dash on its line.
         let mut nested = String::new();
         block(&mut nested, value, indent + 2);
         out.push(' ');
         out.push_str(nested.trim_start_matches(' '));
     } else {
         out.push('\n');
-        // The dashes of a list stand below its key.
+        // The dashes of a list are aligned with its key.
         let deeper = if value.is_array() { indent } else { indent + 2 };
         block(out, value, deeper);
     }
@@ -79,7 +79,7 @@ fn inline(out: &mut String, value: &Value, indent: usize) {
     out.push('\n');
 }
 
-/// Text: plain if it can be read back as text, in a block if it has lines, else in quotes.
+/// Writes text: plain if it is read back as text, as a block if it has several lines, else quoted.
 fn scalar(out: &mut String, text: &str, indent: usize) {
     let printable = |c: char| c == '\n' || c == '\t' || !c.is_control();
     if !text.chars().all(printable) || looks_otherwise(text) {
@@ -109,7 +109,7 @@ fn scalar(out: &mut String, text: &str, indent: usize) {
     }
 }
 
-/// Whether plain text would be read as something else than text.
+/// Returns whether plain text would be read as another type.
 fn looks_otherwise(text: &str) -> bool {
     const WORDS: [&str; 12] = [
         "", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan",
@@ -150,7 +150,7 @@ fn is_sexagesimal(text: &str) -> bool {
             .all(|c| c.is_ascii_digit() || ":._+-".contains(c))
 }
 
-/// Whether text can stand without quotes.
+/// Returns whether text is valid without quotes.
 fn is_plain(text: &str) -> bool {
     let first = text.chars().next();
     let indicator = match first {

@@ -1,5 +1,5 @@
-//! Interrupts of calls that make something: the runtime goes on with such a call when its client
-//! leaves, so what it makes would be left behind.
+//! Interrupts of calls that create something. The runtime continues such a call when its client leaves, so the result
+//! would be left behind.
 
 use std::fmt::Display;
 use std::future::Future;
@@ -8,7 +8,7 @@ use std::io;
 use anyhow::{anyhow, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Returns when the user, or whoever started us, wants it to end.
+/// Waits for a signal from the user or the parent process to stop.
 pub(crate) async fn received() -> io::Result<()> {
     let mut terminated = signal(SignalKind::terminate())?;
     tokio::select! {
@@ -17,8 +17,8 @@ pub(crate) async fn received() -> io::Result<()> {
     }
 }
 
-/// Awaits a call that makes something. When it is interrupted the call's end is awaited all the
-/// same, and what it made is undone; a second interrupt leaves it.
+/// Awaits a call that creates something. After an interrupt it still waits for the end of the call, and undoes the
+/// result. A second interrupt gives up.
 pub(crate) async fn or_undo<T, E, U>(
     make: impl Future<Output = Result<T, E>>,
     undo: impl FnOnce(T) -> U,

@@ -1,5 +1,4 @@
-//! Live streams: this process' own input, output and terminal, joined to a session in a
-//! container.
+//! Streams between this process's terminal and a session in a container.
 
 use std::io::{self, IsTerminal};
 
@@ -8,7 +7,7 @@ use orlop_streaming::client::ClientStreams;
 use orlop_streaming::terminal::{DetachKeys, Detachable, RawMode, SizeWatch, input, output};
 use tokio_util::sync::CancellationToken;
 
-/// This process' side of a session. When it is dropped the terminal is as it was.
+/// Local side of a session. Dropping it restores the terminal.
 pub(crate) struct Side {
     #[allow(dead_code, reason = "held for its drop")]
     raw: Option<RawMode>,
@@ -17,8 +16,8 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// Takes the standard streams as the session wants them. With a terminal there is no stream
-    /// for errors, keys go through as they are typed, and ctrl-p ctrl-q leaves the session.
+    /// Connects the standard streams. With a TTY there is no error stream, keys are sent unprocessed, and ctrl-p ctrl-q
+    /// detaches.
     pub(crate) fn take(stdin: bool, tty: bool) -> anyhow::Result<(Self, ClientStreams)> {
         if tty && !stdin {
             bail!("a TTY (-t) also needs standard input (-i)");
@@ -51,7 +50,7 @@ impl Side {
         Ok((side, streams))
     }
 
-    /// Returns when the detach keys were typed.
+    /// Waits for the detach keys.
     pub(crate) async fn detached(&self) {
         match &self.detached {
             Some(token) => token.cancelled().await,

@@ -1,4 +1,4 @@
-//! Whoever sits before the command: keys, interrupts, passwords, and what is shown meanwhile.
+//! Interaction with the user: keys, interrupts, passwords and progress.
 
 pub(crate) mod interrupt;
 mod live;

@@ -1,4 +1,4 @@
-//! Credentials for a registry, from flags or asked for.
+//! Registry credentials, from flags or a prompt.
 
 use std::io::{self, BufRead, Write};
 
@@ -28,7 +28,7 @@ pub(crate) struct CredentialFlags {
 }
 
 impl CredentialFlags {
-    /// The credentials, if any were given.
+    /// Returns the credentials, if any were given.
     pub(crate) fn resolve(&self) -> anyhow::Result<Option<AuthConfig>> {
         let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         if let Some(username) = given(&self.username) {
@@ -61,7 +61,7 @@ impl CredentialFlags {
     }
 }
 
-/// Reads a line from the terminal without showing it; a pipe is read as it is.
+/// Reads a line from the terminal without echo, or from a pipe.
 fn ask() -> anyhow::Result<String> {
     let stdin = io::stdin();
     let shown = tcgetattr(&stdin).ok();

@@ -1,5 +1,5 @@
-//! How a pull gets on: bars on a terminal, a line per change elsewhere. On the standard error,
-//! so that scripts get what they always got. Only orlop tells; with other runtimes it is silent.
+//! Progress of a pull: bars on a terminal, else a line per change. It is written to standard error, so that scripts see
+//! the usual output. Only orlop reports progress; with other runtimes nothing is shown.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ use tonic::transport::Channel;
 use crate::output::{short_bytes, short_id};
 
 const BAR: usize = 30;
-/// A speed over less time than this jumps about.
+/// Minimum time to compute a speed; over shorter times it fluctuates.
 const SPEED_INTERVAL: Duration = Duration::from_millis(300);
 
-/// How long a pull waits for its watch to begin, and for the last of what it tells.
+/// Time that a pull waits for its watch to start, and for the last progress at its end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Watches the pulls of an image until it is dropped.
@@ -29,14 +29,13 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Begins to watch; a pull that is asked for after that is seen from its beginning.
+    /// Starts the watch. A pull that starts afterwards is seen from its start.
     pub(crate) async fn watch(mut client: ImagesClient<Channel>, image: &str) -> Self {
         let request = WatchPullsRequest {
             image: image.to_owned(),
             until_done: true,
         };
-        // Another runtime says that it doesn't know the call; the pull itself reports what is
-        // wrong.
+        // Another runtime responds that the call is unknown; other errors are reported by the pull itself.
         let answer = timeout(PATIENCE, client.watch_pulls(request)).await;
         let stream = answer.ok().and_then(Result::ok);
         Self {
@@ -44,10 +43,10 @@ impl Progress {
         }
     }
 
-    /// Shows the end of a pull that has ended.
+    /// Shows the final progress after the pull.
     pub(crate) async fn finish(mut self) {
         if let Some(task) = &mut self.task {
-            // It is nothing but a show: whoever is too slow for it misses its end.
+            // Progress is not essential: if it is too slow, its end is not shown.
             let _ = timeout(PATIENCE, task).await;
         }
     }
@@ -69,30 +68,30 @@ async fn show(mut stream: Streaming<PullProgress>) {
             painter.room = (usize::from(size.ws_row), usize::from(size.ws_col));
         }
         let text = painter.paint(&progress, Instant::now());
-        // Nobody reads any more: the pull goes on.
+        // Nobody reads the output any more, but the pull continues.
         if io::stderr().write_all(text.as_bytes()).is_err() {
             return;
         }
     }
 }
 
-/// Turns states into text.
+/// Formats progress as text.
 struct Painter {
     bars: bool,
-    /// Rows and columns of the terminal; zero where it doesn't say.
+    /// Rows and columns of the terminal; zero if unknown.
     room: (usize, usize),
-    /// Lines to go up before painting anew.
+    /// Lines to move up before the next redraw.
     painted: usize,
     layers: HashMap<String, Known>,
 }
 
-/// What a layer was like when it was looked at last.
+/// Previous state of a layer.
 #[derive(Default)]
 struct Known {
     stage: i32,
     fetched: u64,
     at: Option<Instant>,
-    /// Bytes per second, smoothed.
+    /// Smoothed bytes per second.
     speed: f64,
 }
 
@@ -132,8 +131,8 @@ impl Painter {
         }
     }
 
-    /// A line per layer, over what was painted last. Where the terminal has too few rows, only
-    /// those that get on, and a line about the others.
+    /// Redraws a line per layer. If the terminal has too few rows, only active layers and a summary of the others are
+    /// drawn.
     fn bars(&mut self, progress: &PullProgress, now: Instant) -> String {
         let mut lines = Vec::new();
         for layer in &progress.layers {
@@ -167,7 +166,7 @@ impl Painter {
         let shown = lines.into_iter().map(|(_, line)| line).chain(summary);
         let mut painted = 0;
         for line in shown {
-            // A line that wraps would be two lines to go up.
+            // A wrapped line would take two rows.
             let line: String = match columns {
                 0 => line,
                 columns => line.chars().take(columns).collect(),
@@ -175,13 +174,13 @@ impl Painter {
             let _ = writeln!(text, "\x1b[2K{line}");
             painted += 1;
         }
-        // Fewer lines than before leave old ones below.
+        // If there are fewer lines than before, the old ones are cleared.
         text.push_str("\x1b[J");
         self.painted = painted;
         text
     }
 
-    /// The layers whose stage has changed.
+    /// Returns lines for the layers whose stage has changed.
     fn lines(&mut self, progress: &PullProgress) -> String {
         let mut text = String::new();
         for layer in &progress.layers {
@@ -202,7 +201,7 @@ impl Painter {
     }
 }
 
-/// `=` is unpacked, `-` is here and waits to be.
+/// Draws a bar: `=` is unpacked, `-` is downloaded but not unpacked.
 fn bar(layer: &LayerProgress, speed: f64) -> String {
     let id = short_id(&layer.digest);
     let name = stage(layer.stage());

@@ -1,4 +1,4 @@
-//! containerd's `config.toml`, of versions 1 to 4, with what it imports.
+//! containerd's `config.toml`, versions 1 to 4, with its imports.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -13,14 +13,14 @@ use super::registries;
 use super::rule::{apply, not_said, note, unfit};
 use crate::{Error, Result};
 
-/// The plugins with the CRI's settings, by version.
+/// Plugins with the CRI settings, by version.
 const CRI: [&str; 4] = [
     "cri",
     "io.containerd.grpc.v1.cri",
     "io.containerd.cri.v1.runtime",
     "io.containerd.cri.v1.images",
 ];
-/// Plugins that have had the settings of a table since version 4, the table, and what its keys begin with there.
+/// Since version 4: plugins with the settings of a former table, that table, and the prefix of its keys.
 const SERVERS: [(&str, &str, &str); 6] = [
     ("io.containerd.server.v1.grpc", "grpc", ""),
     ("io.containerd.server.v1.grpc-tcp", "grpc", "tcp_"),
@@ -29,10 +29,10 @@ const SERVERS: [(&str, &str, &str); 6] = [
     ("io.containerd.server.v1.metrics", "metrics", ""),
     ("io.containerd.metrics.v1.grpc-prometheus", "metrics", ""),
 ];
-/// How many files may be imported.
+/// Limit of imported files.
 const MOST_FILES: usize = 64;
 
-/// Plans the move from a containerd with this file.
+/// Plans the migration from a containerd with this configuration file.
 pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     let mut plan = Plan {
         root: Some("/var/lib/containerd".into()),
@@ -151,9 +151,8 @@ pub fn containerd_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The file's lines and those of its imports, in the order in which they count: what an import imports comes
-/// after all of the file's own. Where a file names no imports, containerd reads none: its `conf.d` is a default of
-/// files that it prints, and of no others.
+/// Returns the lines of the file and its imports, in order of precedence. Imports of an import come after all of the
+/// file's own. Without `imports`, containerd reads no other files: `conf.d` is only a default in files that it prints.
 fn all_lines(file: &Path) -> Result<Vec<Line>> {
     let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     let mut ahead = VecDeque::from([file.to_owned()]);
@@ -196,7 +195,7 @@ fn check_version(file: &Path, lines: &[Line]) -> Result<()> {
     }
 }
 
-/// Files by a path whose last part may have `*`.
+/// Returns the files that match a path; its last part may contain `*`.
 fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     let name = pattern.file_name().and_then(|name| name.to_str());
     let (Some(dir), Some((before, after))) =
@@ -224,8 +223,8 @@ fn matching(pattern: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The last line of each key, and that as it was called before it was a plugin's. Of one file a plugin's own
-/// counts, as containerd moves what is older only where there is no such.
+/// Returns the last line of each key, with its former name before it moved to a plugin. Within one file the plugin's
+/// line counts: containerd converts an older one only if there is no other.
 fn in_force(lines: Vec<Line>) -> Vec<(Line, Line)> {
     let lines: Vec<(Line, Line)> = lines
         .into_iter()
@@ -253,8 +252,8 @@ fn in_force(lines: Vec<Line>) -> Vec<(Line, Line)> {
         .collect()
 }
 
-/// The line with `cri` as its table, where it is of the CRI, and a server's with the table that it had before
-/// it was a plugin.
+/// Renames a line: `cri` becomes the table of CRI settings, and settings of a server plugin return to their former
+/// table.
 fn as_before(line: &Line) -> Line {
     let mut named = line.clone();
     let segments = line.segments();
@@ -352,7 +351,7 @@ fn snapshotter(plan: &mut Plan, line: &Line) -> Outcome {
     }
 }
 
-/// One table of `runtimes`.
+/// Converts one table of `runtimes`.
 fn runtime(
     plan: &mut Plan,
     machine: Machine<'_>,
@@ -376,7 +375,7 @@ fn runtime(
             | "io.containerd.runsc.v1"
     );
     let text = |text: &str| Value::String(text.to_owned());
-    // The table itself, also where all of it is the default.
+    // Also if the table itself is empty and everything is a default.
     let program = match runtime_type.as_str() {
         "io.containerd.runsc.v1" => {
             plan.set(&table, "kind", text("sandboxed"));
@@ -468,7 +467,7 @@ fn runtime(
     }
 }
 
-/// The program of a runtime's type, as containerd finds it.
+/// Returns the program of a runtime type, as containerd finds it.
 fn shim(runtime_type: &str) -> String {
     if runtime_type.starts_with('/') {
         return runtime_type.to_owned();

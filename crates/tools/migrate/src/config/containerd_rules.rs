@@ -1,4 +1,4 @@
-//! containerd's keys. `cri` stands for the plugins that have the CRI's settings, in each version of the file.
+//! Rules for containerd's keys. `cri` stands for the plugins with the CRI settings, in each version of the file.
 
 use super::rule::Rule::{Apart, As, ListOf, Lost, Needless, Not};
 use super::rule::Rules;

@@ -1,4 +1,4 @@
-//! The flags of cri-dockerd, which stands between a kubelet and a Docker Engine.
+//! The flags of cri-dockerd, the CRI server for Docker Engine.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -63,10 +63,10 @@ const RULES: Rules = &[
     ("help", Needless("this flag only prints information")),
 ];
 
-/// Flags that need no value.
+/// Flags without a value.
 const SWITCHES: [&str; 4] = ["ipv6-dual-stack", "version", "buildinfo", "help"];
 
-/// Where its package has its unit, and an administrator another; the first one counts.
+/// Paths of the systemd unit from the package or the administrator; the first one counts.
 const UNITS: [&str; 4] = [
     "/etc/systemd/system/cri-docker.service",
     "/run/systemd/system/cri-docker.service",
@@ -74,16 +74,16 @@ const UNITS: [&str; 4] = [
     "/lib/systemd/system/cri-docker.service",
 ];
 
-/// A command line of cri-dockerd's.
+/// A command line of cri-dockerd.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CriDockerd {
     file: PathBuf,
-    /// Words after the program's name, each with its line.
+    /// Words after the program's name, each with its line number.
     words: Vec<(usize, String)>,
 }
 
 impl CriDockerd {
-    /// What a user said: flags, or a file of them (a unit of systemd's, a `cmdline` of `/proc`, words).
+    /// Parses the user's argument: flags, or a file with them (a systemd unit, a `cmdline` of `/proc`, words).
     pub fn given(said: &str) -> Result<Self> {
         if said.trim_start().starts_with("--") {
             return Ok(Self::of_text(Path::new("--cri-dockerd-flags"), said));
@@ -96,7 +96,7 @@ impl CriDockerd {
         ))
     }
 
-    /// That of its unit, if there is one, with what is laid over it.
+    /// Reads the installed unit, if there is one, with its drop-ins.
     pub fn installed() -> Result<Option<Self>> {
         Self::of_units(&UNITS.map(Path::new))
     }
@@ -122,7 +122,7 @@ impl CriDockerd {
             {
                 let path = entry.path();
                 let is_conf = path.extension().is_some_and(|it| it == "conf");
-                // Of one name, the first counts.
+                // If there are several of one name, the first counts.
                 if is_conf
                     && !dropped
                         .iter()
@@ -162,7 +162,7 @@ impl CriDockerd {
         Self { file, words }
     }
 
-    /// Its flags as lines.
+    /// Converts the flags to lines.
     fn lines(&self) -> Vec<Line> {
         let mut lines = Vec::new();
         let mut words = self.words.iter().peekable();
@@ -193,8 +193,8 @@ impl CriDockerd {
     }
 }
 
-/// The words of a unit's last `ExecStart`, as systemd.syntax(7) has its lines: blanks may stand beside the
-/// `=`, and comments between the lines of one command.
+/// Returns the words of the last `ExecStart` in a unit, in the syntax of systemd.syntax(7): spaces around `=` are
+/// allowed, and comments between the lines of a command.
 fn command(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut lines = text.lines().zip(1..);
@@ -218,14 +218,14 @@ fn command(text: &str) -> Vec<(usize, String)> {
             (rest, number) = (next, at);
         }
         if is_command {
-            // An empty one takes back what was before it.
+            // An empty one resets the list.
             found = words;
         }
     }
     found
 }
 
-/// A word for each that stands between blanks; quotes hold some together.
+/// Splits text at blanks; quotes keep words together.
 fn split(line: usize, text: &str) -> Vec<(usize, String)> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -245,7 +245,7 @@ fn split(line: usize, text: &str) -> Vec<(usize, String)> {
     words.into_iter().map(|word| (line, word)).collect()
 }
 
-/// Puts what its flags say into the plan.
+/// Adds the flags to the plan.
 pub(super) fn take(plan: &mut Plan, flags: &CriDockerd) {
     for line in flags.lines() {
         let text = line.text().unwrap_or_default();

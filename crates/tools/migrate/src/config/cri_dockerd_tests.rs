@@ -1,4 +1,4 @@
-//! Command lines as units and users have them.
+//! Tests with command lines from units and users.
 
 use std::fs;
 

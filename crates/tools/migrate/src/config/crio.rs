@@ -12,13 +12,13 @@ use super::plan::{Machine, Outcome, Plan};
 use super::rule::{apply, not_said, note, unfit};
 use crate::{Error, Result};
 
-/// Plans the move from a CRI-O with this file, and the `*.conf` of the directory of its name with `.d` behind.
+/// Plans the migration from a CRI-O with this file and the `*.conf` files in the directory with `.d` appended.
 pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     let mut plan = Plan {
         root: Some("/var/lib/containers/storage".into()),
         ..Plan::default()
     };
-    // Its defaults, where ours are others.
+    // CRI-O's defaults that differ from orlop's.
     plan.set("", "cgroup_driver", Value::String("systemd".to_owned()));
     let mut last: BTreeMap<Vec<String>, Line> = BTreeMap::new();
     for file in files(file)? {
@@ -64,7 +64,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
                 }
                 _ => not_said(),
             },
-            // -1, which CRI-O prints by itself, is no limit.
+            // -1, which CRI-O prints itself, is no limit.
             ["crio", "runtime", "log_size_max"] => match line.value {
                 Value::Integer(size) if size > 0 => {
                     plan.set("containers", "log_size", Value::Integer(size))
@@ -140,7 +140,7 @@ pub fn crio_plan(file: &Path, machine: Machine<'_>) -> Result<Plan> {
     Ok(plan)
 }
 
-/// The file, if there is one, and its drop-ins by name.
+/// Returns the file, if it exists, and its drop-ins by name.
 fn files(file: &Path) -> Result<Vec<PathBuf>> {
     let mut dir = file.as_os_str().to_owned();
     dir.push(".d");
@@ -167,7 +167,7 @@ fn files(file: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Files that CRI-O reads where nothing is said of them.
+/// Adds the files that CRI-O reads by default.
 fn usual_files(plan: &mut Plan, root: &Path) {
     for (key, file) in [
         ("registries_conf", "/etc/containers/registries.conf"),
@@ -195,7 +195,7 @@ fn usual_files(plan: &mut Plan, root: &Path) {
     }
 }
 
-/// Files of the `.d` directory count for CRI-O without the file that they come after, and here they do not.
+/// Warns about drop-ins without a main file: CRI-O uses them, orlop does not.
 fn without_main_file(plan: &mut Plan, file: &str, there: &Path) {
     let mut dir = there.as_os_str().to_owned();
     dir.push(".d");
@@ -237,7 +237,7 @@ fn sysctls(plan: &mut Plan, line: &Line) -> Outcome {
     }
 }
 
-/// One runtime, and what is said of the default one, which others may inherit.
+/// Converts one runtime. Others may inherit settings of the default one.
 fn runtime(
     plan: &mut Plan,
     machine: Machine<'_>,

@@ -1,4 +1,4 @@
-//! CRI-O's keys.
+//! Rules for CRI-O's keys.
 
 use super::rule::Rule::{Apart, As, Lost, Needless, Not};
 use super::rule::Rules;
@@ -64,7 +64,7 @@ pub(super) const RULES: Rules = &[
         "crio/api/stream_tls_cipher_suites",
         As("streaming", "tls_cipher_suites"),
     ),
-    // Since 1.36, of its metrics, too.
+    // Since 1.36 also for its metrics.
     (
         "crio/api/tls_min_version",
         As("streaming", "tls_min_version"),

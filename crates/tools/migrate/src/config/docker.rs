@@ -157,8 +157,8 @@ pub(super) const RULES: Rules = &[
 /// A soft and a hard limit.
 type Limits = (Option<i64>, Option<i64>);
 
-/// Plans the move from an engine with this file, which need not exist, and from the cri-dockerd before
-/// it, if its flags are known.
+/// Plans the migration from an engine with this file, which may be missing, and from cri-dockerd if its flags are
+/// known.
 pub fn docker_plan(
     file: &Path,
     cri_dockerd: Option<&CriDockerd>,
@@ -300,7 +300,7 @@ fn runtime(
     }
 }
 
-/// An amount of memory as Docker writes it: `64M`, `1.5 GiB`.
+/// Parses a memory size in Docker's format: `64M`, `1.5 GiB`.
 fn bytes(text: &str) -> Option<u64> {
     let text = text.to_ascii_lowercase();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.');
@@ -318,7 +318,7 @@ fn bytes(text: &str) -> Option<u64> {
     (bytes <= (1_u64 << 52) as f64).then_some(bytes as u64)
 }
 
-/// The same as a size of orlop's.
+/// Formats a size for orlop.
 fn size(bytes: u64) -> Option<String> {
     let units = [("GiB", 30), ("MiB", 20), ("KiB", 10), ("", 0)];
     let unit = units
@@ -329,13 +329,13 @@ fn size(bytes: u64) -> Option<String> {
     Some(format!("{number}{unit}"))
 }
 
-/// The lines of a JSON text.
+/// Parses the lines of a JSON text.
 fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
     let wrong = |line, why: String| Err(Error::invalid(format!("{}:{line}", file.display()), why));
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(text) {
         return wrong(error.line(), error.to_string());
     }
-    // JSON is YAML, but for tabs, which it has between values alone.
+    // The YAML parser accepts JSON except for tabs, which occur only between values.
     let document = documents(&text.replace('\t', " ")).into_iter().next();
     let node = match document {
         Some(Document::Good(node)) => node,

@@ -1,4 +1,4 @@
-//! Registries in `daemon.json`: mirrors of Docker Hub, and registries that need no certificate.
+//! Registries in `daemon.json`: mirrors of Docker Hub, and insecure registries.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -63,7 +63,7 @@ impl Registries {
         }
     }
 
-    /// The files of these registries. Docker Hub itself is never insecure, as with Docker.
+    /// Returns the files of these registries. Docker Hub itself is never insecure, as in Docker.
     pub(super) fn files(&self) -> BTreeMap<String, String> {
         let mut files = BTreeMap::new();
         for registry in &self.insecure {
@@ -71,7 +71,7 @@ impl Registries {
                 && registry != HUB.0
                 && registry != "index.docker.io"
             {
-                // With any certificate, and without TLS if that fails.
+                // TLS with any certificate, and without TLS if that fails.
                 let https = Host {
                     url: Some(format!("https://{registry}")),
                     tls: INSECURE,

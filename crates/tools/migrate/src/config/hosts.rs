@@ -1,28 +1,28 @@
-//! Files that say which hosts are asked for a registry's images, as orlop reads them.
+//! `hosts.toml` files with the mirrors of a registry, in the format that orlop reads.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use toml::Value;
 
-/// Where the files are, below orlop's directory.
+/// Directory of the files, below orlop's configuration directory.
 pub(super) const DIR: &str = "certs.d";
 
-/// The registry whose host has another name, and that name.
+/// The registry whose host has another name, and that host.
 pub(super) const HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 
-/// An address, as their files have it.
+/// Address of a host in the other runtime's files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Endpoint {
-    /// It, without credentials.
+    /// URL without credentials.
     pub(super) url: String,
-    /// The host and its port.
+    /// Host and port.
     pub(super) host: String,
-    /// Whether it has a path.
+    /// Whether the URL has a path.
     pub(super) has_path: bool,
 }
 
-/// How a host is known.
+/// TLS settings of a host.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tls {
     pub(super) skip_verify: bool,
@@ -31,25 +31,25 @@ pub(super) struct Tls {
     pub(super) key: Option<String>,
 }
 
-/// A host that is asked.
+/// A host to pull from.
 #[derive(Debug, Default)]
 pub(super) struct Host {
-    /// Its address; none is the registry's own.
+    /// Its URL; `None` for the registry's own host.
     pub(super) url: Option<String>,
-    /// Whether `/v2` does not come after the path.
+    /// Whether `/v2` is not appended to the path.
     pub(super) is_complete: bool,
     pub(super) tls: Tls,
 }
 
 impl Tls {
-    /// Whether anything is set.
+    /// Returns whether anything is set.
     pub(super) fn says_something(&self) -> bool {
         self.skip_verify || self.ca.is_some() || self.certificate.is_some()
     }
 }
 
 impl Endpoint {
-    /// Reads an address of HTTP, with or without its scheme.
+    /// Parses an HTTP address, with or without a scheme.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let is_plain = |c: char| c.is_ascii_graphic() && !"\"'\\<>`{}|^".contains(c);
         if !text.chars().all(is_plain) {
@@ -79,7 +79,7 @@ impl Endpoint {
     }
 }
 
-/// Whether this is a host, with or without a port.
+/// Returns whether this is a host, with or without a port.
 pub(super) fn is_host(host: &str) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !host.ends_with(']') => (name, Some(port)),
@@ -95,12 +95,12 @@ pub(super) fn is_host(host: &str) -> bool {
     is_name && port.is_none_or(|port| port.parse::<u16>().is_ok())
 }
 
-/// Where the file of a registry is; none for names that would lead elsewhere.
+/// Returns the path of a registry's file; `None` for names that would lead elsewhere.
 pub(super) fn file_of(registry: &str) -> Option<String> {
     is_host(registry).then(|| format!("{DIR}/{registry}/hosts.toml"))
 }
 
-/// The file of a registry: the hosts that are asked first, and its own.
+/// Returns the file of a registry: its mirrors, and its own host.
 pub(super) fn hosts_toml(hosts: &[Host], server: &Host) -> String {
     let mut text = String::new();
     if let Some(url) = &server.url {

@@ -1,4 +1,4 @@
-//! The lines of a TOML file, each with its place.
+//! The lines of a TOML file with their line numbers.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use toml::de::{DeTable, DeValue};
 use super::secrets;
 use crate::{Error, Result};
 
-/// A larger file is no configuration.
+/// Size limit of a configuration file.
 pub(super) const LARGEST: u64 = 4 << 20;
 
-/// A key that holds no table.
+/// A key whose value is no table.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     pub(super) file: PathBuf,
@@ -25,7 +25,7 @@ impl Line {
         self.path.join(".")
     }
 
-    /// The value, without what is nobody else's to know.
+    /// Formats the value without secrets.
     pub(super) fn shown(&self) -> String {
         let mut shown = secrets::hidden(&self.path, &self.value).to_string();
         if shown.len() > 200 {
@@ -44,7 +44,7 @@ impl Line {
         self.path.iter().map(String::as_str).collect()
     }
 
-    /// Whether it says nothing: it is empty, zero or false.
+    /// Returns whether the value is empty, zero or false.
     pub(super) fn is_nothing(&self) -> bool {
         match &self.value {
             Value::String(text) => text.is_empty() || text == "0s" || text == "0",
@@ -61,7 +61,7 @@ pub(super) fn read(file: &Path) -> Result<String> {
     orlop_fs::read_text(file, LARGEST).map_err(|error| Error::at("cannot read", file, error))
 }
 
-/// All lines of a text.
+/// Parses all lines of a text.
 pub(super) fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
     let parsed = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -89,7 +89,7 @@ pub(super) fn lines(file: &Path, text: &str) -> Result<Vec<Line>> {
     Ok(lines)
 }
 
-/// The number of the line that has this byte.
+/// Returns the line number of a byte offset.
 fn number(text: &str, at: usize) -> usize {
     let before = text.as_bytes().get(..at).unwrap_or_default();
     before.split(|byte| *byte == b'\n').count()
@@ -108,7 +108,7 @@ fn plain(value: &DeValue<'_>) -> Value {
             .map_or_else(|_| Value::String(number.to_string()), Value::Float),
         DeValue::Boolean(is_set) => Value::Boolean(*is_set),
         DeValue::Datetime(moment) => Value::Datetime(*moment),
-        // As deep as the parser let it be.
+        // The parser limits the depth.
         DeValue::Array(list) => {
             Value::Array(list.iter().map(|item| plain(item.get_ref())).collect())
         }

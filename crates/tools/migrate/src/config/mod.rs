@@ -1,4 +1,4 @@
-//! Their configuration, as a plan: what of it orlop takes over, does anyway, or can't do.
+//! Migration of the configuration: which settings orlop takes over, has anyway, or does not support.
 
 mod containerd;
 mod containerd_rules;

@@ -5,56 +5,56 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-/// What becomes of their configuration.
+/// Plan of a migration.
 #[derive(Debug, Default)]
 pub struct Plan {
-    /// Each line of theirs, in the order of their files.
+    /// Each line of the other configuration, in the order of the files.
     pub notes: Vec<Note>,
-    /// Files that go beside orlop's configuration: a path below its directory, and what is in it.
+    /// Files to create beside orlop's configuration: relative path and content.
     pub files: BTreeMap<String, String>,
-    /// Where they keep their images.
+    /// Directory of the other runtime's images.
     pub root: Option<PathBuf>,
-    /// Where they keep what they know of running containers, if their configuration says so.
+    /// Directory with the state of running containers, if it is configured.
     pub state: Option<PathBuf>,
-    /// Programs of runtimes that the plan names.
+    /// Programs of OCI runtimes in the plan.
     pub programs: Vec<PathBuf>,
     pub(super) settings: BTreeMap<(String, String), Value>,
 }
 
-/// A line of theirs.
+/// A line of the other configuration.
 #[derive(Debug, Clone)]
 pub struct Note {
-    /// Its file.
+    /// File of the line.
     pub file: PathBuf,
-    /// Its number, from 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// The key, with its tables.
+    /// Key with its tables.
     pub key: String,
-    /// The value, as they have it.
+    /// Value, as in the file.
     pub value: String,
-    /// What becomes of it.
+    /// Result of the migration.
     pub outcome: Outcome,
 }
 
-/// What becomes of a line.
+/// Result for a line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is taken over, as this key.
+    /// It becomes this key.
     Taken(String),
-    /// Nothing has to be done, for this reason.
+    /// Nothing needs to be done, for this reason.
     Needless(String),
-    /// There is no counterpart: what differs, and the way out.
+    /// There is no equivalent: the difference, and an alternative.
     Lost(String),
 }
 
-/// What a reader needs to know of the machine.
+/// Information about the machine.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine<'a> {
-    /// Where the program of a name is.
+    /// Finds a program by name.
     pub find: fn(&str) -> Option<PathBuf>,
-    /// The directory of orlop's configuration.
+    /// Directory of orlop's configuration.
     pub target: &'a Path,
-    /// The root of the file system.
+    /// Root of the filesystem.
     pub root: &'a Path,
 }
 
@@ -70,12 +70,12 @@ impl Plan {
         Outcome::Taken(named)
     }
 
-    /// The text that a key of orlop's is to have.
+    /// Returns the planned text of a key.
     pub fn text(&self, table: &str, key: &str) -> Option<String> {
         self.texts(table, key).into_iter().next()
     }
 
-    /// The texts of a list.
+    /// Returns the planned texts of a list.
     pub fn texts(&self, table: &str, key: &str) -> Vec<String> {
         let value = self.settings.get(&(table.to_owned(), key.to_owned()));
         let list = match value {

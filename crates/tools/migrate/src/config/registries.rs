@@ -1,4 +1,4 @@
-//! Registries as older files of containerd have them: mirrors, certificates and logins in the file itself.
+//! Registries in older containerd configurations: mirrors, certificates and logins in the main file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,19 +13,19 @@ use super::plan::{Machine, Outcome, Plan};
 use super::rule::{not_said, note, unfit};
 
 const LOGINS: &str = "credentials.json";
-/// The directory of mirrors that are for all registries.
+/// Directory name of the mirrors for all registries.
 const ALL: &str = "_default";
 
 #[derive(Default)]
 struct Registries {
-    /// What is asked first, by registry.
+    /// Mirrors by registry.
     mirrors: BTreeMap<String, Vec<Endpoint>>,
-    /// By the host that is asked, for whichever registry.
+    /// TLS settings by host, for all registries.
     tls: BTreeMap<String, Tls>,
     logins: BTreeMap<String, BTreeMap<&'static str, String>>,
 }
 
-/// The lines of `registry`.
+/// Converts the lines of the table `registry`.
 pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>) {
     let mut found = Registries::default();
     let mut dirs = vec![Value::String("/etc/orlop/certs.d".to_owned())];
@@ -139,7 +139,7 @@ pub(super) fn containerd(plan: &mut Plan, machine: Machine<'_>, lines: Vec<Line>
 }
 
 impl Registries {
-    /// Takes the addresses that are asked for a registry. Whether all of them are some.
+    /// Adds the mirrors of a registry. Returns whether all are valid.
     fn mirrors(&mut self, registry: &str, line: &Line) -> bool {
         let texts = line.value.as_array().map(Vec::as_slice);
         let texts = texts.unwrap_or_default().iter().filter_map(Value::as_str);
@@ -150,7 +150,7 @@ impl Registries {
         are_all
     }
 
-    /// Takes a setting of a host. Whether it is one.
+    /// Adds a TLS setting of a host. Returns whether it is valid.
     fn tls(&mut self, host: &str, key: &str, is_pair: bool, value: &Value) -> bool {
         let tls = self.tls.entry(host.to_owned()).or_default();
         match (key, value) {
@@ -163,13 +163,13 @@ impl Registries {
         true
     }
 
-    /// The files of all registries that something is said of.
+    /// Returns the files of all registries with settings.
     fn files(&self) -> BTreeMap<String, String> {
         let all = self.mirrors.get(ALL);
         let of_hosts = self.tls.iter().filter(|(_, tls)| tls.says_something());
         let of_hosts = of_hosts.map(|(host, _)| registry_of(host));
         let registries = self.mirrors.iter().filter_map(|(registry, mirrors)| {
-            // One that says nothing keeps those for all others away.
+            // An empty list excludes the mirrors for all registries.
             (!mirrors.is_empty() || all.is_some()).then_some(registry.as_str())
         });
         let names: BTreeSet<&str> = registries.chain(of_hosts).collect();
@@ -186,7 +186,7 @@ impl Registries {
     fn file(&self, registry: &str, mirrors: &[Endpoint]) -> String {
         let own = if registry == HUB.0 { HUB.1 } else { registry };
         let mut hosts: Vec<&Endpoint> = mirrors.iter().collect();
-        // Where the registry's own host is named, it is asked as it is named there, and by nothing else.
+        // If the registry's own host is among the mirrors, only the settings of that mirror are used.
         let server = hosts.iter().rfind(|mirror| mirror.host == own).copied();
         if server.is_some() && hosts.last().copied() == server {
             hosts.pop();
@@ -211,12 +211,12 @@ impl Registries {
     }
 }
 
-/// The registry that has this host.
+/// Returns the registry that has this host.
 fn registry_of(host: &str) -> &str {
     if host == HUB.1 { HUB.0 } else { host }
 }
 
-/// A login as Docker's files have it.
+/// Formats a login as in Docker's files.
 fn login(fields: &BTreeMap<&str, String>) -> serde_json::Value {
     if let (Some(user), Some(password)) = (fields.get("username"), fields.get("password")) {
         return json!({ "auth": STANDARD.encode(format!("{user}:{password}")) });

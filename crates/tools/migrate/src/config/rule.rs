@@ -1,30 +1,30 @@
-//! What is known of their keys: a table of rules, the same for all of them.
+//! The rule tables that map the keys of other runtimes.
 
 use toml::Value;
 
 use super::line::Line;
 use super::plan::{Note, Outcome, Plan};
 
-/// What becomes of a key.
+/// Mapping of a key.
 pub(super) enum Rule {
-    /// The key of a table of ours, with the value as it is.
+    /// Table and key of orlop, with the same value.
     As(&'static str, &'static str),
-    /// The same, as a list of one.
+    /// The same, as a list with one element.
     ListOf(&'static str, &'static str),
-    /// The key of a table of ours, with the opposite value.
+    /// Table and key of orlop, with the negated value.
     Not(&'static str, &'static str),
-    /// Nothing has to be done: why.
+    /// Nothing needs to be done, for this reason.
     Needless(&'static str),
-    /// There is no counterpart, unless nothing is said: what differs, and the way out.
+    /// There is no equivalent, unless the value is empty: the difference, and an alternative.
     Lost(&'static str),
-    /// Whoever reads the file as a whole decides.
+    /// Handled by the code that reads the whole file.
     Apart,
 }
 
-/// Keys by their path, with `/` between and `*` for any name; at the end, for any names. The first one counts.
+/// Key paths with `/` as separator. `*` matches one name, at the end any names. The first match counts.
 pub(super) type Rules = &'static [(&'static str, Rule)];
 
-/// Puts one line into the plan, by this path of its key. False: it is for the caller.
+/// Adds a line to the plan by the path of its key. Returns false if the caller must handle it.
 pub(super) fn apply(plan: &mut Plan, rules: Rules, path: &[&str], line: &Line) -> bool {
     let rule = rules.iter().find(|(pattern, _)| fits(pattern, path));
     let outcome = match rule.map(|(_, rule)| rule) {
@@ -59,7 +59,7 @@ pub(super) fn note(plan: &mut Plan, line: &Line, outcome: Outcome) {
     });
 }
 
-/// What is empty is no value of ours, but says that nothing was chosen.
+/// An empty value means that nothing was chosen, and is not taken over.
 fn take(plan: &mut Plan, (table, key): (&str, &str), line: &Line, value: Value) -> Outcome {
     let is_empty = matches!(&line.value, Value::String(text) if text.is_empty());
     if is_empty {

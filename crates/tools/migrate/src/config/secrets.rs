@@ -1,18 +1,18 @@
-//! What of their values a report does not show.
+//! Removal of secrets from the values in a report.
 
 use toml::Value;
 
 const HIDDEN: &str = "(not shown)";
 
-/// Keys whose values, and all below them, are or may hold secrets.
+/// Keys whose values, including nested ones, may contain secrets.
 const KEYS: [&str; 7] = [
     "auth", "auths", "env", "headers", "header", "log-opts", "proxies",
 ];
 const ENDS: [&str; 4] = ["_env", "-env", "-proxy", "_proxy"];
-/// Words that a key of a secret may have.
+/// Words in the names of secret keys.
 const WORDS: [&str; 4] = ["token", "password", "passwd", "secret"];
 
-/// The value of a key as it may be shown: without secrets, and without logins in addresses.
+/// Returns the value of a key without secrets and without logins in URLs.
 pub(super) fn hidden(path: &[String], value: &Value) -> Value {
     if path.iter().any(|part| is_secret(part)) {
         return Value::String(HIDDEN.to_owned());
@@ -27,7 +27,7 @@ fn is_secret(key: &str) -> bool {
         || WORDS.iter().any(|word| key.contains(word))
 }
 
-/// As deep as the parser let it be.
+/// The parser limits the depth.
 fn bare(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(bare_text(text)),
@@ -56,7 +56,7 @@ fn bare(value: &Value) -> Value {
     }
 }
 
-/// A setting by its name, as among arguments, and addresses wherever they are in the text.
+/// Hides secrets in text: settings by name, as in arguments, and logins in URLs.
 fn bare_text(text: &str) -> String {
     if let Some((name, _)) = text.split_once('=')
         && !name.contains("://")

@@ -1,4 +1,4 @@
-//! What becomes of files as their administrators write them.
+//! Tests with configuration files as administrators write them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,12 +14,12 @@ fn machine() -> Machine<'static> {
     }
 }
 
-/// Without a cri-dockerd.
+/// Plans without cri-dockerd.
 fn docker_plan(file: &Path, machine: Machine<'_>) -> crate::Result<Plan> {
     super::docker_plan(file, None, machine)
 }
 
-/// Files of this content in a directory, and the plan of the first.
+/// Writes files with this content, and returns the plan of the first.
 fn plan(
     files: &[(&str, &str)],
     make: fn(&Path, Machine<'_>) -> crate::Result<Plan>,
@@ -41,7 +41,7 @@ fn lost(plan: &Plan) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The written file without its comments, as a table.
+/// Returns the rendered file without comments, as a table.
 fn written(plan: &Plan) -> toml::Table {
     plan.render("test").parse().unwrap()
 }
@@ -129,7 +129,7 @@ fn version_4_has_the_servers_among_its_plugins() {
     for text in [third, fourth] {
         let (_dir, plan) = plan(&[("config.toml", text)], containerd_plan);
         assert_eq!(written(&plan), expected, "{text}");
-        // Who owns the socket, and TCP.
+        // The owner of the socket, and TCP.
         assert_eq!(lost(&plan).len(), 2, "{text}");
     }
 }
@@ -367,7 +367,7 @@ fn a_key_of_several_lines_stays_a_comment() {
     assert!(written(&plan).is_empty(), "{}", plan.render("containerd"));
 }
 
-/// The `hosts.toml` of a registry, as a table.
+/// Returns the `hosts.toml` of a registry as a table.
 fn hosts(plan: &Plan, registry: &str) -> toml::Table {
     let path = format!("certs.d/{registry}/hosts.toml");
     let file = plan.files.get(&path);
@@ -421,7 +421,7 @@ ca = "/pki/ca.pem"
 client = [["/pki/c.pem", "/pki/k.pem"]]
 "#;
     assert_eq!(hosts(&plan, "own.example"), expected.parse().unwrap());
-    // Pulled from by its name, it has its own settings, and the mirrors of all.
+    // Its own name is among the mirrors: it has those settings, and the mirrors for all.
     let expected = r#"
 ca = "/pki/ca.pem"
 client = [["/pki/c.pem", "/pki/k.pem"]]

@@ -1,4 +1,4 @@
-//! containerd's images: names in its database, content by digest beside it.
+//! Images of containerd: names in its database, content by digest in files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,16 +13,16 @@ use crate::{Archive, Error, Result};
 
 const DATABASE: &str = "io.containerd.metadata.v1.bolt/meta.db";
 const CONTENT: &str = "io.containerd.content.v1.content";
-/// How often the names are read anew where containerd changes them meanwhile.
+/// Number of attempts to read the names if containerd changes them meanwhile.
 const TRIES: usize = 20;
-/// How many manifests an index may lead to, and how deep they may be.
+/// Limits of the manifests in an index: number, and depth.
 const MOST_MANIFESTS: usize = 512;
 const DEEPEST: usize = 4;
-/// How long all manifests of an image may be.
+/// Limit of the total size of an image's manifests.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The images of a namespace below containerd's `root`, which may be in use. None: the root has no such
-/// namespace.
+/// Returns the images of a namespace below containerd's `root`, which may be in use. `None` if the namespace does not
+/// exist.
 pub fn containerd_images(root: &Path, namespace: &str) -> Result<Option<Vec<StoredImage>>> {
     let Some(names) = names(&root.join(DATABASE), namespace)? else {
         return Ok(None);
@@ -46,7 +46,7 @@ pub fn containerd_images(root: &Path, namespace: &str) -> Result<Option<Vec<Stor
     Ok(Some(images))
 }
 
-/// Names that are for containerd or Docker alone: ids as names, and images that have lost theirs.
+/// Returns whether a name is internal to containerd or Docker: an ID as a name, or a dangling image.
 fn is_internal(name: &str) -> bool {
     name.starts_with("sha256:") || name.starts_with("moby-dangling@")
 }
@@ -112,7 +112,7 @@ struct Descriptor {
     size: u64,
 }
 
-/// An image with all that is here of it: of one for several platforms, those manifests that are whole.
+/// Builds an archive of an image; if it has several platforms, of those that are complete.
 pub(super) fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Archive> {
     let bytes = blob(content, top)?;
     let parsed = parse(top, &bytes)?;
@@ -183,7 +183,7 @@ pub(super) fn image(content: &Path, top: &Digest, names: &[String]) -> Result<Ar
 
 type Blob = (Digest, std::path::PathBuf, u64);
 
-/// Where these are; or the first that isn't.
+/// Returns the paths of these blobs, or the first missing one.
 fn blobs_here<'a>(
     content: &Path,
     blobs: impl Iterator<Item = &'a Descriptor>,

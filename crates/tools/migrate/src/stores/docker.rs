@@ -1,4 +1,4 @@
-//! Docker's images: in its own store, or in that of a containerd.
+//! Images of Docker, in its own store or in that of containerd.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,9 +14,9 @@ use crate::archive::Lengths;
 use crate::digest::Digest;
 use crate::{Archive, Error, Result};
 
-/// The namespace of Docker's images in a containerd.
+/// Namespace of Docker's images in containerd.
 const NAMESPACE: &str = "moby";
-/// Where a containerd of Docker's own is, below its root.
+/// Directory of Docker's own containerd, below Docker's root.
 const OWN_CONTAINERD: &str = "containerd/daemon";
 
 #[derive(Deserialize)]
@@ -37,8 +37,8 @@ struct RootFs {
     diff_ids: Vec<String>,
 }
 
-/// The images of an engine whose data is in `root`. `containerd` is the root of the machine's containerd,
-/// where newer engines may have theirs.
+/// Returns the images of an engine with its data in `root`. `containerd` is the root of the machine's containerd, which
+/// newer engines may use as their store.
 pub fn docker_images(root: &Path, containerd: Option<&Path>) -> Result<Vec<StoredImage>> {
     let mut images = Vec::new();
     let own = root.join(OWN_CONTAINERD);
@@ -73,7 +73,7 @@ fn of_driver(root: &Path, driver: &str) -> Result<Vec<StoredImage>> {
     let mut names: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (name, id) in repositories.repositories.values().flatten() {
         let names = names.entry(id).or_default();
-        // The manifest, whose digest this is, is not kept.
+        // The manifest with this digest is not stored.
         if !name.contains('@') {
             names.push(name.clone());
         }
@@ -94,14 +94,14 @@ fn of_driver(root: &Path, driver: &str) -> Result<Vec<StoredImage>> {
     Ok(images.collect())
 }
 
-/// The images of one storage driver.
+/// The image store of one storage driver.
 struct Store {
     root: PathBuf,
     driver: String,
     lengths: Lengths,
 }
 
-/// The image as `docker save` has it.
+/// Builds an archive of an image in the format of `docker save`.
 fn image(store: &Store, id: &str, names: &[String]) -> Result<Archive> {
     let (root, driver) = (store.root.as_path(), store.driver.as_str());
     let dir = root.join("image").join(driver);

@@ -1,4 +1,4 @@
-//! An image in the store of another runtime, and the reading of its files.
+//! An image in the store of another runtime, and the reader of its files.
 
 use std::path::Path;
 
@@ -6,20 +6,20 @@ use serde::de::DeserializeOwned;
 
 use crate::{Archive, Error, Result, regular};
 
-/// The largest manifest or configuration of an image.
+/// Size limit of a manifest or configuration.
 const LARGEST_DOCUMENT: u64 = 4 << 20;
 
-/// The largest list of images or layers.
+/// Size limit of a list of images or layers.
 const LARGEST_LIST: u64 = 64 << 20;
 
-/// The most layers of an image.
+/// Limit of layers in an image.
 pub(super) const MOST_LAYERS: usize = 1024;
 
-/// An image of theirs.
+/// An image of another runtime.
 pub struct StoredImage {
-    /// What it is known by: its configuration's or its manifest's digest.
+    /// Digest of its configuration or manifest.
     pub id: String,
-    /// Its names, which orlop will know it by.
+    /// Names, which the import keeps.
     pub names: Vec<String>,
     pub(super) make: Make,
 }
@@ -27,7 +27,7 @@ pub struct StoredImage {
 pub(super) type Make = Box<dyn FnOnce() -> Result<Archive> + Send>;
 
 impl StoredImage {
-    /// All of it as an archive; or why it can't be had. Blocks on files: much is read for it, and held by it.
+    /// Builds an archive of the image, or returns why that is impossible. Blocks on files, and holds data in memory.
     pub fn archive(self) -> Result<Archive> {
         (self.make)()
     }

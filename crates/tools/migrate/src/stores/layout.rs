@@ -5,10 +5,10 @@ use serde_json::json;
 use crate::Archive;
 use crate::digest::Digest;
 
-/// The key by which archives name images.
+/// Annotation with the name of an image in an archive.
 const NAME: &str = "io.containerd.image.name";
 
-/// Begins a layout whose one manifest, or index, has these names.
+/// Starts a layout whose manifest or index has these names.
 pub(super) fn begin(media_type: &str, top: &Digest, size: usize, names: &[String]) -> Archive {
     let entry = |name: Option<&String>| {
         let mut entry = json!({
@@ -37,7 +37,7 @@ pub(super) fn begin(media_type: &str, top: &Digest, size: usize, names: &[String
     archive
 }
 
-/// Whether a name can be proven: tags are the node's own word, a digest must be that of what there is.
+/// Returns whether the name fits the content: a tag always does, a digest only if it is that of the image.
 pub(super) fn is_name_of(name: &str, top: &Digest) -> bool {
     match name.split_once('@') {
         Some((_, digest)) => digest == top.to_string(),

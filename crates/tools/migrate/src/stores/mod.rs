@@ -1,4 +1,4 @@
-//! The images that others have, read from their directories.
+//! Image stores of other runtimes.
 
 mod containerd;
 mod docker;
@@ -13,7 +13,7 @@ pub use docker::docker_images;
 pub use image::StoredImage;
 pub use storage::storage_images;
 
-/// How many images a database of containerd's names.
+/// Returns how many images a containerd database names.
 pub(crate) fn fuzzed_names(bolt: &crate::bolt::Bolt<&[u8]>) -> usize {
     let names = containerd::names_in(bolt, "k8s.io");
     names.map_or(0, |names| names.map_or(0, |names| names.len()))

@@ -48,7 +48,7 @@ struct Descriptor {
     digest: String,
 }
 
-/// The images below `root`, of whichever storage driver.
+/// Returns the images below `root`, of any storage driver.
 pub fn storage_images(root: &Path) -> Result<Vec<StoredImage>> {
     let mut images = Vec::new();
     let entries = fs::read_dir(root).map_err(|error| Error::at("cannot list", root, error))?;
@@ -95,7 +95,7 @@ impl Store {
         let images: Vec<Image> = list(&dir.join("images.json"))?;
         let images = images.into_iter().map(|mut image| {
             let mut names = image.names.take().unwrap_or_default();
-            // Where that can't be read, the archive can't be made, and says so.
+            // If it cannot be read, building the archive fails with the reason.
             if let Ok(bytes) = manifest(&dir, &image) {
                 let top = Digest::of(&bytes);
                 names.retain(|name| is_name_of(name, &top));
@@ -110,7 +110,7 @@ impl Store {
         Ok(images.collect())
     }
 
-    /// The image with its own manifest, and with its layers as plain archives: by what its configuration calls them.
+    /// Builds an archive with the original manifest and uncompressed layers, named by their diff IDs.
     fn image(&self, dir: &Path, image: &Image, names: &[String]) -> Result<Archive> {
         let wrong = |why: &str| Error::invalid(format!("the image {}", image.id), why);
         let bytes = manifest(dir, image)?;
@@ -129,7 +129,7 @@ impl Store {
         };
         let mut archive = begin(media_type, &top, bytes.len(), names);
         archive.bytes(top.blob_path(), bytes);
-        // Names that are not plain have a file named in base64.
+        // Keys with special characters are encoded in base64.
         let name = format!("={}", STANDARD.encode(config.to_string()));
         archive.bytes(config.blob_path(), document(&dir.join(name))?);
         let chain = self.chain(&image.layer).map_err(|why| wrong(&why))?;
@@ -153,7 +153,7 @@ impl Store {
         Ok(archive)
     }
 
-    /// The layers of an image, base first.
+    /// Returns the layers of an image, base first.
     fn chain(&self, top: &str) -> Result<Vec<&Layer>, String> {
         let (mut chain, mut next) = (Vec::new(), top);
         while !next.is_empty() {
@@ -191,7 +191,7 @@ fn manifest(dir: &Path, image: &Image) -> Result<Vec<u8>> {
     document(&dir.join(id).join("manifest"))
 }
 
-/// An id that leads nowhere else.
+/// Returns an ID that is safe in a path.
 fn plain(id: &str) -> Option<&str> {
     let is_plain = !id.is_empty() && id.bytes().all(|b| b.is_ascii_alphanumeric());
     is_plain.then_some(id)

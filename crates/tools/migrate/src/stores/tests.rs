@@ -1,4 +1,4 @@
-//! When archives of stored images are made, and of what.
+//! Tests of when and from which data archives are built.
 
 use std::fs;
 use std::io::Write as _;
@@ -42,7 +42,7 @@ fn an_archive_is_made_in_its_turn_and_a_layer_s_records_are_read_once() {
     let layers = format!(r#"[{{"id": "l", "diff-digest": "{digest}"}}]"#);
     write(&root.join("vfs-layers/layers.json"), layers.as_bytes());
     let mut found = storage_images(root).unwrap().into_iter();
-    // There are no records yet: nothing has looked for them.
+    // There are no records yet, as nothing has read them.
     let records = root.join("vfs-layers/l.tar-split.gz");
     let mut compressed = GzEncoder::new(Vec::new(), Compression::fast());
     compressed

@@ -1,4 +1,4 @@
-//! Events of containers, where the endpoint sends any.
+//! Container events of the endpoint, if it sends any.
 
 use std::time::{Duration, Instant};
 
@@ -12,13 +12,13 @@ use super::pods::Seen;
 use super::time::moment;
 use crate::bounded::cut;
 
-/// A stream that ends sooner never began.
+/// A stream that ends within this time has never worked.
 const BEGUN: Duration = Duration::from_secs(1);
 
-/// Hands events on until there are none any more.
+/// Forwards events until the stream ends.
 pub(super) async fn watch(cri: Connection, to: Sender<News>) {
     let begin = Instant::now();
-    // Some servers say that they can with the first event only: that is waited for here, then.
+    // Some servers accept the stream only with the first event; this call then waits for it.
     let Ok(mut events) = cri.runtime().container_events().await else {
         return drop(to.send(News::NoEvents).await);
     };
@@ -36,7 +36,7 @@ pub(super) async fn watch(cri: Connection, to: Sender<News>) {
     }
 }
 
-/// An event, for the page. What it does not name is known from the last look.
+/// Formats an event for the page. Missing data is taken from the last list of pods.
 pub(super) fn event_json(event: &ContainerEventResponse, seen: &Seen) -> String {
     let kind = match event.container_event_type() {
         ContainerEventType::ContainerCreatedEvent => "created",
@@ -48,7 +48,7 @@ pub(super) fn event_json(event: &ContainerEventResponse, seen: &Seen) -> String 
     let sandbox = event.pod_sandbox_status.as_ref();
     let known = seen.pod_of.get(id).map(String::as_str);
     let pod = sandbox.map(|sandbox| sandbox.id.as_str()).or(known);
-    // An event of the sandbox itself names it as a container.
+    // An event of the sandbox itself has its ID as the container.
     let pod = pod.unwrap_or(id);
     let container = (pod != id).then_some(id);
     let metadata = sandbox.and_then(|sandbox| sandbox.metadata.as_ref());

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-/// What a pod uses; what nobody knows is not a number.
+/// Resource usage of a pod; unknown values are NaN.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     /// Cores.
     pub(super) cpu: f32,
     /// Bytes of the working set.
     pub(super) memory: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(super) received: f32,
     pub(super) sent: f32,
 }
@@ -37,7 +37,7 @@ impl Figures {
     }
 }
 
-/// What the node uses.
+/// Resource usage of the node.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeFigures {
     pub(super) used: Figures,
@@ -74,7 +74,7 @@ impl NodeFigures {
     }
 }
 
-/// How full the images' file system is.
+/// Usage of the image filesystem.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Disk {
     pub(super) used: u64,

@@ -1,4 +1,4 @@
-//! What doctor finds, asked for at the opening and once a minute.
+//! Findings of doctor, requested at the start and once a minute.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::bounded::{MOST, cut};
 
 const PERIOD: Duration = Duration::from_mins(1);
 
-/// Asks again and again, without repair.
+/// Requests the findings repeatedly, without repairs.
 pub(super) async fn watch(cri: Connection, to: Sender<News>) {
     let mut client = cri.orlop_inspection();
     loop {

@@ -1,4 +1,4 @@
-//! What the endpoint is, and what it can tell.
+//! Identity and capabilities of the endpoint.
 
 use orlop_cri_api::client::Connection;
 use orlop_cri_api::extensions::{ListNetworksRequest, ListTracesRequest};
@@ -10,21 +10,21 @@ use super::{machine, pods::told_handlers};
 use crate::asked::{AskError, own};
 use crate::bounded::{MOST, cut};
 
-/// What an endpoint can be asked beyond what all have.
+/// Optional capabilities of the endpoint.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Can {
     pub(super) traces: bool,
     pub(super) networks: bool,
     pub(super) disk: bool,
-    /// Told when they are asked for.
+    /// Assumed to be supported until a query fails.
     pub(super) usage: bool,
     pub(super) events: bool,
-    /// One of orlop's services tells of all the others of its age.
+    /// Whether it is orlop: one of its services implies the others.
     pub(super) is_ours: bool,
 }
 
 impl Can {
-    /// Asks for what may be missing.
+    /// Probes the optional capabilities.
     pub(super) async fn find(cri: &Connection) -> Result<Self, AskError> {
         let traces = ListTracesRequest {
             limit: 1,
@@ -46,7 +46,7 @@ impl Can {
     }
 }
 
-/// Whether the endpoint knows a call.
+/// Returns whether the endpoint knows a call.
 fn knows<T>(answer: Result<T, AskError>) -> Result<bool, AskError> {
     match answer {
         Err(error) if error.is_gone() => Err(error),
@@ -55,7 +55,7 @@ fn knows<T>(answer: Result<T, AskError>) -> Result<bool, AskError> {
     }
 }
 
-/// The first that a page is told.
+/// Formats the first event for a page.
 pub(super) fn hello(hub: &Hub, version: &VersionResponse, can: Can) -> String {
     let ours = "only orlop reports this information";
     let missing = [
@@ -109,7 +109,7 @@ pub(super) fn hello(hub: &Hub, version: &VersionResponse, can: Can) -> String {
     hello.to_string()
 }
 
-/// How the node is; with what doctor found, once that is known.
+/// Formats the state of the node, with the findings of doctor if available.
 pub(super) fn node(status: &StatusResponse, findings: Option<&Value>) -> String {
     let conditions = status.status.iter().flat_map(|status| &status.conditions);
     let conditions = conditions.take(MOST).map(|condition| {

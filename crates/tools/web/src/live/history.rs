@@ -1,4 +1,4 @@
-//! What was used before: a ring of points.
+//! History of the resource usage: a ring of points.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use super::figures::{Figures, NodeFigures};
 
-/// Points that are kept.
+/// Limit of points.
 const MOST_POINTS: usize = 300;
 
-/// Figures of pods that are kept in all the points: of crowds, less of the past.
+/// Limit of pod figures in all points: with many pods the history is shorter.
 const MOST_FIGURES: usize = 60_000;
 
-/// What is told of it at once.
+/// Size limit of the history in one message.
 const LARGEST: usize = 4 << 20;
 
-/// What was used at a moment.
+/// Resource usage at one moment.
 #[derive(Debug, Clone)]
 pub(super) struct Point {
     /// Milliseconds since the epoch.
@@ -24,7 +24,7 @@ pub(super) struct Point {
     pub(super) pods: Vec<(Arc<str>, Figures)>,
 }
 
-/// The points, the oldest first.
+/// The points, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct History {
     points: VecDeque<Point>,
@@ -44,7 +44,7 @@ impl History {
         }
     }
 
-    /// As many of the newest as may be told at once.
+    /// Formats the newest points, up to the size limit.
     pub(super) fn to_json(&self) -> String {
         let mut told = VecDeque::new();
         let mut size = 0;

@@ -1,4 +1,4 @@
-//! Who listens, and what they are told first.
+//! The open pages and their messages.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use super::sampler;
 use crate::answer::{self, Answer};
 use crate::events::{self, event};
 
-/// Pages that are open at once.
+/// Maximum number of open pages.
 const MOST: usize = 8;
 
-/// Messages that wait for a page, and their bytes before the last one. What comes again or can be missed is left
-/// out where there is no room; for lack of room for the rest the page is left.
+/// Limit of messages that wait for a page, and of their bytes. If the queue is full, messages that repeat or can be
+/// missed are dropped; for any other message the page is disconnected.
 const BEHIND: usize = 64;
 const BEHIND_BYTES: usize = 16 << 20;
 
-/// The pages that are open, and the sampler that runs for them.
+/// The open pages, and the sampler that runs for them.
 ///
 /// ```text
-///   rests ──a page──► looks ──the last one is closed──► looks, and keeps what it knows ──grace──► rests
-///                       ▲──────────────── a page ─────────────────┘
+///   idle ──page opens──► sampling ──last page closes──► sampling, data kept ──grace──► idle
+///                           ▲──────────────── page opens ───────────┘
 /// ```
 pub(crate) struct Hub {
     pub(super) cri: Connection,
     pub(super) interval: Duration,
-    /// How long the node is looked at when the last page was closed: one that is loaded again has what was before.
+    /// How long the sampler runs on after the last page is closed, so that a reloaded page has the history.
     grace: Duration,
     pub(super) has_manifests: bool,
     pub(super) shows_environment: bool,
@@ -47,37 +47,37 @@ struct Inner {
     pages: Vec<Open>,
     next: u64,
     sampler: Option<JoinHandle<()>>,
-    /// Since when no page is open, while the sampler runs.
+    /// Time since which no page is open, while the sampler runs.
     left: Option<Instant>,
     opening: Opening,
     is_closed: bool,
 }
 
-/// A page that is open.
+/// An open page.
 struct Open {
     number: u64,
     to: Sender<Bytes>,
-    /// Bytes that wait for it.
+    /// Number of bytes that wait for it.
     waiting: Arc<AtomicUsize>,
 }
 
-/// A message that waits, as long as anything holds it.
+/// A waiting message, counted until it is dropped.
 struct Waiting {
     bytes: Bytes,
     waiting: Arc<AtomicUsize>,
 }
 
-/// What a page is told first.
+/// Messages that a new page gets first.
 #[derive(Default)]
 struct Opening {
-    /// By their kind, in the order of the first.
+    /// Last message of each kind, in order of arrival.
     last: Vec<(&'static str, Bytes)>,
     history: History,
-    /// Whether the endpoint is there, and was looked at.
+    /// Whether the endpoint responds and was sampled.
     is_there: bool,
 }
 
-/// What is told again to each page that comes, in this order.
+/// Kinds of messages that each new page gets, in this order.
 const FIRST: [&str; 3] = ["hello", "node", "pods"];
 
 impl Hub {
@@ -97,7 +97,7 @@ impl Hub {
         })
     }
 
-    /// The events for one more page.
+    /// Opens an event stream for one more page.
     pub(crate) fn open(self: &Arc<Self>, is_head: bool) -> Answer {
         if is_head {
             return answer::events(events::none());
@@ -124,7 +124,7 @@ impl Hub {
             to,
             waiting: Arc::default(),
         };
-        // There is room for this.
+        // The new queue has room for this.
         open.send(&inner.opening.told());
         inner.pages.push(open);
         inner.left = None;
@@ -138,7 +138,7 @@ impl Hub {
         Some((receiver, page))
     }
 
-    /// Tells all pages.
+    /// Sends a message to all pages.
     pub(super) fn tell(&self, kind: &'static str, data: &str) {
         let bytes = event(kind, data);
         let mut inner = self.inner.lock();
@@ -149,14 +149,14 @@ impl Hub {
         inner.send(&bytes);
     }
 
-    /// Tells all pages what happened, as [`event`] makes it.
+    /// Sends events to all pages, as formatted by [`event`].
     pub(super) fn tell_events(&self, events: String) {
         if !events.is_empty() {
             self.inner.lock().offer(&events.into());
         }
     }
 
-    /// Tells all pages what is used now, and remembers it.
+    /// Sends the usage to all pages, and adds it to the history.
     pub(super) fn tell_usage(&self, point: Point) {
         let bytes = event("usage", &point.to_json());
         let mut inner = self.inner.lock();
@@ -167,7 +167,7 @@ impl Hub {
         inner.offer(&bytes);
     }
 
-    /// Tells all pages, and each that comes, what is told first: of each kind in [`FIRST`].
+    /// Sends the first messages to all pages, and to each new page: one of each kind in [`FIRST`].
     pub(super) fn is_there(&self, first: [&str; FIRST.len()]) {
         let mut inner = self.inner.lock();
         if inner.sampler.is_none() {
@@ -182,7 +182,7 @@ impl Hub {
         inner.send(&told);
     }
 
-    /// Tells all pages that the endpoint does not answer.
+    /// Tells all pages that the endpoint does not respond.
     pub(super) fn is_gone(&self, data: &str) {
         let mut inner = self.inner.lock();
         inner.opening.is_there = false;
@@ -191,7 +191,7 @@ impl Hub {
         self.tell("gone", data);
     }
 
-    /// Ends what runs for pages, with the server. No page is served any more.
+    /// Stops the sampler and closes all pages, with the server. Further pages are refused.
     pub(crate) fn close(&self) {
         let mut inner = self.inner.lock();
         inner.is_closed = true;
@@ -207,10 +207,10 @@ impl Hub {
         inner.note_leaving();
     }
 
-    /// Returns when no page has been open for a while.
+    /// Waits until no page has been open for the grace period.
     async fn is_left(&self) {
         loop {
-            // While one is open there is no need to know better.
+            // While a page is open, a late check is sufficient.
             let left = self
                 .inner
                 .lock()
@@ -223,19 +223,19 @@ impl Hub {
         }
     }
 
-    /// Rests if still no page is open, and says so.
+    /// Stops sampling if still no page is open, and returns whether it did.
     fn rest_if_left(&self) -> bool {
         let mut inner = self.inner.lock();
         if inner.left.is_none() {
             return false;
         }
-        // It is who asks, and ends by itself.
+        // The task is the caller, and ends by itself.
         drop(inner.rest());
         true
     }
 }
 
-/// Looks at the endpoint until no page has been open for a while.
+/// Samples the endpoint until no page has been open for the grace period.
 async fn look(hub: Arc<Hub>) {
     let mut looking = pin!(sampler::run(Arc::clone(&hub)));
     loop {
@@ -249,13 +249,13 @@ async fn look(hub: Arc<Hub>) {
 }
 
 impl Inner {
-    /// Who is too far behind is left.
+    /// Sends a message; disconnects pages with a full queue.
     fn send(&mut self, bytes: &Bytes) {
         self.pages.retain(|page| page.send(bytes));
         self.note_leaving();
     }
 
-    /// Who is too far behind does without.
+    /// Sends a message; pages with a full queue miss it.
     fn offer(&self, bytes: &Bytes) {
         for page in &self.pages {
             page.send(bytes);
@@ -268,7 +268,7 @@ impl Inner {
         }
     }
 
-    /// Nobody listens: nothing is looked at, nothing is kept. The task that looks is the caller's to end.
+    /// Drops all data, as no page is open. The caller must end the returned sampler task.
     fn rest(&mut self) -> Option<JoinHandle<()>> {
         self.left = None;
         self.opening = Opening::default();
@@ -277,7 +277,7 @@ impl Inner {
 }
 
 impl Open {
-    /// Whether there was room.
+    /// Queues a message. Returns whether there was room.
     fn send(&self, bytes: &Bytes) -> bool {
         if bytes.is_empty() {
             return true;
@@ -314,14 +314,14 @@ impl Opening {
         }
     }
 
-    /// In one message.
+    /// Returns the first messages as one.
     fn told(&self) -> Bytes {
         let of = |kind: &str| {
             let found = self.last.iter().find(|(its, _)| *its == kind);
             found.map(|(_, bytes)| bytes.clone())
         };
         if !self.is_there {
-            // What is known of an endpoint that is being looked at comes to all at once.
+            // The first sample of the endpoint will be sent to all pages.
             return of("gone").unwrap_or_default();
         }
         let mut told: Vec<Bytes> = FIRST.iter().filter_map(|kind| of(kind)).collect();
@@ -331,7 +331,7 @@ impl Opening {
     }
 }
 
-/// A page's place. The sampler ends a while after the last one that goes.
+/// An open page. The sampler ends some time after the last one is dropped.
 pub(crate) struct Page {
     hub: Arc<Hub>,
     number: u64,
@@ -361,7 +361,7 @@ mod tests {
         )
     }
 
-    /// The task that looks, if there is one.
+    /// Returns the sampler task, if there is one.
     fn sampler(hub: &Hub) -> Option<tokio::task::AbortHandle> {
         let inner = hub.inner.lock();
         inner.sampler.as_ref().map(JoinHandle::abort_handle)
@@ -394,7 +394,7 @@ mod tests {
         drop(first);
         sleep(2 * GRACE).await;
         assert!(!running.is_finished(), "one is open");
-        // It is loaded again: between the two nothing else can run.
+        // The page is reloaded: no other task can run between the two.
         drop(second);
         let again = hub.listen().unwrap();
         sleep(2 * GRACE).await;

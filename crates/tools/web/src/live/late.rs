@@ -1,37 +1,37 @@
-//! Things that the endpoint takes too long to tell of.
+//! Objects for which calls to the endpoint time out.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How long one is left alone: at first, and after many times.
+/// Pause before the next call: the first one, and the limit after repeated timeouts.
 const AT_FIRST: Duration = Duration::from_secs(30);
 const AT_MOST: Duration = Duration::from_mins(8);
 
-/// What is not asked about for a while. No look waits for more than one thing.
+/// Objects that are skipped for a while. Each sample waits for at most one timeout.
 #[derive(Debug, Default)]
 pub(super) struct Late {
-    /// When each was late, and for how long it is left alone since.
+    /// Time of the last timeout of each object, and the pause since then.
     things: HashMap<String, (Instant, Duration)>,
-    /// Something was late in this look.
+    /// Whether a call timed out in this sample.
     is_now: bool,
 }
 
 impl Late {
-    /// One more look. Things that are gone are forgotten.
+    /// Starts a sample. Objects that no longer exist are forgotten.
     pub(super) fn begin(&mut self, is_there: impl Fn(&str) -> bool) {
         self.is_now = false;
         self.things.retain(|id, _| is_there(id));
     }
 
-    /// Whether a thing may be asked about.
+    /// Returns whether to call for an object.
     pub(super) fn may_ask(&self, id: &str) -> bool {
         let is_left = |(when, pause): &(Instant, Duration)| when.elapsed() < *pause;
         !self.is_now && !self.things.get(id).is_some_and(is_left)
     }
 
-    /// This was late, again maybe.
+    /// Records a timeout, possibly a repeated one.
     pub(super) fn note(&mut self, id: &str) {
         self.is_now = true;
         let before = self.things.get(id);
@@ -39,7 +39,7 @@ impl Late {
         self.things.insert(id.to_owned(), (Instant::now(), pause));
     }
 
-    /// This was told of in time.
+    /// Records a response in time.
     pub(super) fn forget(&mut self, id: &str) {
         self.things.remove(id);
     }
@@ -49,7 +49,7 @@ impl Late {
 mod tests {
     use super::*;
 
-    /// Has the last time that a thing was late be so much longer ago.
+    /// Moves the last timeout of an object into the past.
     fn age(late: &mut Late, id: &str, by: Duration) {
         let (when, _) = late.things.get_mut(id).unwrap();
         *when = when.checked_sub(by).unwrap();

@@ -1,4 +1,4 @@
-//! What the whole machine does, from `/proc`: the server is on the node.
+//! Resource usage of the machine, from `/proc`: the server runs on the node.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -7,7 +7,7 @@ use orlop_fs::read_kernel_text;
 
 use super::figures::Figures;
 
-/// The machine, and what was counted before.
+/// The machine, with earlier counters.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     cpu: Option<(u64, u64)>,
@@ -15,7 +15,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// One look.
+    /// Takes a sample.
     pub(super) fn look(&mut self) -> Figures {
         let mut figures = Figures::default();
         let cpu = read_kernel_text("/proc/stat").ok();
@@ -50,19 +50,19 @@ impl Machine {
     }
 }
 
-/// Processors of the machine, however few of them this process may use.
+/// Returns the CPUs of the machine, even if this process may use only some of them.
 pub(super) fn cores() -> usize {
     processors(&read_kernel_text("/proc/stat").unwrap_or_default())
 }
 
-/// Processors that are on: each has a line of its own below the one of all.
+/// Counts the online CPUs: each has a line after the total.
 fn processors(stat: &str) -> usize {
     let numbers = stat.lines().filter_map(|line| line.strip_prefix("cpu"));
     let own = numbers.filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     own.count().max(1)
 }
 
-/// Bytes in all, and those that are available.
+/// Returns total and available bytes.
 pub(super) fn memory() -> Option<(u64, u64)> {
     let text = read_kernel_text("/proc/meminfo").ok()?;
     let of = |name: &str| {
@@ -73,18 +73,18 @@ pub(super) fn memory() -> Option<(u64, u64)> {
     Some((of("MemTotal")?, of("MemAvailable")?))
 }
 
-/// The machine's name.
+/// Returns the host name.
 pub(super) fn name() -> String {
     let name = read_kernel_text("/proc/sys/kernel/hostname");
     name.unwrap_or_default().trim().to_owned()
 }
 
-/// Bytes of the file system that holds a path. Blocks on it.
+/// Returns the size of the filesystem of a path in bytes. Blocks on it.
 pub(crate) fn capacity(path: &str) -> u64 {
     rustix::fs::statvfs(path).map_or(0, |found| found.f_blocks.saturating_mul(found.f_frsize))
 }
 
-/// Ticks that were worked, and ticks in all (proc(5): user nice system idle iowait irq softirq steal).
+/// Returns busy and total ticks (proc(5): user nice system idle iowait irq softirq steal).
 fn processor(stat: &str) -> Option<(u64, u64)> {
     let line = stat.lines().next()?.strip_prefix("cpu ")?;
     let ticks: Vec<u64> = line
@@ -99,7 +99,7 @@ fn processor(stat: &str) -> Option<(u64, u64)> {
     Some((all.saturating_sub(idle), all))
 }
 
-/// Bytes received and sent by the interfaces that lead out of the machine, or by all but the loopback.
+/// Returns bytes received and sent by the interfaces with a default route, else by all but the loopback.
 fn network(devices: &str, routes: &str) -> (u64, u64) {
     let outward: HashSet<&str> = routes
         .lines()

@@ -1,14 +1,14 @@
-//! The node as it changes: one sampler for all pages, which runs while one is open.
+//! Live data of the node: one sampler for all pages, which runs while a page is open.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `hub` | who listens, and what they are told first |
-//! | `sampler` | one after the other: the endpoint is there, is looked at, is gone |
-//! | `hello` | what the endpoint is and can tell |
-//! | `pods` | the list of pods, `owner` of them; `late`: which of them the endpoint takes too long to tell of |
-//! | `usage`, `machine`, `history` | what pods use, what the machine does, what it was before; `figures`: how much |
-//! | `changes`, `pulls`, `findings` | what comes by itself, as `news`: events, pulls, what doctor finds |
-//! | `time` | moments as they are told |
+//! | `hub` | the open pages, and the first messages of a new page |
+//! | `sampler` | loop: wait for the endpoint, sample it until it is gone |
+//! | `hello` | identity and capabilities of the endpoint |
+//! | `pods` | the list of pods and their owners (`owner`); objects whose calls time out (`late`) |
+//! | `usage`, `machine`, `history` | usage of pods and of the machine, with history; their `figures` |
+//! | `changes`, `pulls`, `findings` | updates (`news`): events, pulls, findings of doctor |
+//! | `time` | time formats |
 
 mod changes;
 mod figures;

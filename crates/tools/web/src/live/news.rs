@@ -3,16 +3,16 @@
 use orlop_cri_api::v1::ContainerEventResponse;
 use serde_json::Value;
 
-/// What came by itself.
+/// An update from a watcher.
 pub(super) enum News {
-    /// Something happened to a container.
+    /// An event of a container.
     Event(Box<ContainerEventResponse>),
-    /// The endpoint sends none.
+    /// The endpoint has no event stream.
     NoEvents,
-    /// It has stopped sending them, and why.
+    /// The event stream ended, with the reason.
     EventsEnded(String),
-    /// What is pulled, as it is told.
+    /// Running pulls, as the message for pages.
     Pulls(String),
-    /// What doctor found.
+    /// Findings of doctor.
     Findings(Value),
 }

@@ -1,15 +1,15 @@
-//! Who made a pod, by the marks that Kubernetes' controllers leave on it: the CRI knows no owners.
+//! Owner of a pod, derived from the labels of Kubernetes controllers: the CRI has no owners.
 
 use std::collections::HashMap;
 
-/// The kind and the name of a pod's owner.
+/// Returns the kind and the name of a pod's owner.
 pub(super) fn owner(
     name: &str,
     labels: &HashMap<String, String>,
     annotations: &HashMap<String, String>,
 ) -> Option<(&'static str, String)> {
     let label = |key: &str| labels.get(key).map(String::as_str);
-    // The last word of such a name is made up.
+    // The last part of such a name is generated.
     let stem = name.rsplit_once('-').map(|(stem, _)| stem);
     if let Some(job) = label("batch.kubernetes.io/job-name").or(label("job-name")) {
         return Some(("Job", job.to_owned()));

@@ -16,7 +16,7 @@ use super::time::moment;
 use crate::asked::{AskError, soon};
 use crate::bounded::{MOST, MOST_PODS, cut, filled, map};
 
-/// Asks what pods there are. What does not change while a state lasts is asked for once.
+/// Lists pods, and caches data that does not change within a state.
 pub(super) struct Pods {
     client: RuntimeClient,
     containers: HashMap<String, (i32, Value)>,
@@ -24,23 +24,23 @@ pub(super) struct Pods {
     late: Late,
 }
 
-/// What is known from the last look at the pods.
+/// Data from the last list of pods.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) pods: usize,
     pub(super) containers: usize,
-    /// The pod of each container.
+    /// Pod of each container.
     pub(super) pod_of: HashMap<String, String>,
-    /// The name of each container.
+    /// Name of each container.
     pub(super) names: HashMap<String, String>,
-    /// The name and namespace of each pod.
+    /// Name and namespace of each pod.
     pub(super) pod_names: HashMap<String, (String, String)>,
 }
 
-/// What a call for one of them may take: the others wait meanwhile.
+/// Timeout of a call for one object, during which the others wait.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A pod's part of the network.
+/// Network data of a pod.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Network {
     pub(crate) ips: Vec<String>,
@@ -73,7 +73,7 @@ impl Pods {
         }
     }
 
-    /// One look: the list as it is told, and what else follows from it.
+    /// Returns the list for the pages, and the data derived from it.
     pub(super) async fn look(&mut self) -> Result<(String, Seen), AskError> {
         let mut pods = self.client.list_pod_sandbox(None).await?;
         let containers = self.client.list_containers(None).await?;
@@ -103,7 +103,7 @@ impl Pods {
             let network = self.network(pod).await?;
             let mut own = by_pod.remove(pod.id.as_str()).unwrap_or_default();
             own.sort_by(|a, b| a.created_at.cmp(&b.created_at).then(a.id.cmp(&b.id)));
-            // Of many instances the latest.
+            // Only the latest instances are kept.
             let from = own.len().saturating_sub(MOST);
             let mut containers = Vec::new();
             for container in &own[from..] {
@@ -121,7 +121,7 @@ impl Pods {
         let is_ready = pod.state() == PodSandboxState::SandboxReady;
         if let Some((state, network)) = self.networks.get(&pod.id)
             && *state == pod.state
-            // A pod that has just been made may get its address yet.
+            // A new pod may get its address later.
             && (!is_ready || network.is_hosts || !network.ips.is_empty())
         {
             return Ok(network.clone());
@@ -154,7 +154,7 @@ impl Pods {
     }
 }
 
-/// Nothing of a thing that is just gone, or takes too long; an endpoint that is gone is another matter.
+/// Returns `None` if the object is gone or the call timed out; fails if the endpoint is gone.
 async fn known<T>(
     late: &mut Late,
     id: &str,
@@ -179,7 +179,7 @@ async fn known<T>(
     }
 }
 
-/// What a list tells of a container.
+/// Converts a list entry to a container status.
 fn of_list(container: &Container) -> ContainerStatus {
     ContainerStatus {
         id: container.id.clone(),
@@ -193,7 +193,7 @@ fn of_list(container: &Container) -> ContainerStatus {
     }
 }
 
-/// A pod, for the page.
+/// Formats a pod for the page.
 pub(crate) fn pod_json(pod: &PodSandbox, network: &Network, containers: Vec<Value>) -> Value {
     let metadata = pod.metadata.clone().unwrap_or_default();
     let owner = owner(&metadata.name, &pod.labels, &pod.annotations);
@@ -218,7 +218,7 @@ pub(crate) fn pod_json(pod: &PodSandbox, network: &Network, containers: Vec<Valu
     })
 }
 
-/// A container, for the page.
+/// Formats a container for the page.
 pub(crate) fn container_json(status: &ContainerStatus) -> Value {
     let metadata = status.metadata.clone().unwrap_or_default();
     let image = status.image.as_ref();
@@ -253,7 +253,8 @@ pub(crate) fn container_json(status: &ContainerStatus) -> Value {
     })
 }
 
-/// Handlers and what they can, for the page. The one without a name is the default, told of under its name, too.
+/// Formats runtime handlers and their features. The handler without a name is the default, which is also listed by
+/// name.
 pub(super) fn told_handlers(handlers: &[RuntimeHandler]) -> Value {
     let told = handlers.iter().take(MOST).map(|handler| {
         let features = handler.features.unwrap_or_default();
@@ -297,7 +298,7 @@ mod tests {
         let waited = begin.elapsed();
         let promised = Duration::from_secs(3);
         assert!(waited >= promised && waited < 2 * promised, "{waited:?}");
-        // In the same look nothing more is waited for, in the next one not for this one.
+        // The same sample makes no further calls, and the next one skips this object.
         pods.container(&container("other")).await.unwrap();
         pods.late.begin(|_| true);
         pods.container(&container("hangs")).await.unwrap();

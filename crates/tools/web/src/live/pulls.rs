@@ -1,4 +1,4 @@
-//! Pulls in flight.
+//! Running pulls.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,10 +13,10 @@ use super::news::News;
 use super::time::moment;
 use crate::bounded::{MOST, cut};
 
-/// They are told of no more often.
+/// Minimum interval between messages.
 const PACE: Duration = Duration::from_millis(500);
 
-/// Hands on what is pulled until the endpoint is gone.
+/// Forwards the running pulls until the endpoint is gone.
 pub(super) async fn watch(cri: Connection, to: Sender<News>) {
     let mut client = cri.orlop_images();
     let Ok(answer) = client.watch_pulls(WatchPullsRequest::default()).await else {
@@ -41,7 +41,7 @@ pub(super) async fn watch(cri: Connection, to: Sender<News>) {
     }
 }
 
-/// The pulls in flight, by their number.
+/// Running pulls by number.
 #[derive(Default)]
 struct Pulls(BTreeMap<u64, Pull>);
 

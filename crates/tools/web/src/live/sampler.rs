@@ -1,7 +1,7 @@
-//! What looks at the endpoint while a page is open.
+//! Sampler of the endpoint, which runs while a page is open.
 //!
 //! ```text
-//!   is there? ──yes──► hello, node, pods, history ──► looks, events ──fails──┐
+//!   responds? ──yes──► hello, node, pods, history ──► samples, news ──fails──┐
 //!      ▲ no: gone                                                           │
 //!      └──────────────── a second later ◄───────────────────── gone ◄───────┘
 //! ```
@@ -26,19 +26,19 @@ use super::{changes, findings, pulls};
 use crate::asked::AskError;
 use crate::events::write_event;
 
-/// How long an endpoint that does not answer is left alone.
+/// Pause before the next attempt if the endpoint does not respond.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The list of pods is told no more often.
+/// Minimum interval between lists of pods.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// An event may be missed: so long after the last list another is asked for.
+/// Maximum interval between lists, as an event may be lost.
 const AT_LEAST: Duration = Duration::from_secs(10);
 
-/// News that wait to be told.
+/// Limit of queued updates.
 const WAITING: usize = 256;
 
-/// Looks until it is aborted.
+/// Samples until it is aborted.
 pub(super) async fn run(hub: Arc<Hub>) {
     let mut said = String::new();
     loop {
@@ -56,25 +56,25 @@ pub(super) async fn run(hub: Arc<Hub>) {
     }
 }
 
-/// An endpoint that answers.
+/// An endpoint that responds.
 struct Session<'a> {
     hub: &'a Hub,
     client: RuntimeClient,
     version: VersionResponse,
     status: StatusResponse,
-    /// When it was asked for.
+    /// Time of the last list.
     asked: Instant,
     findings: Option<Value>,
     can: Can,
     pods: Pods,
     usage: Usage,
     seen: Seen,
-    /// The list of pods as it was told last.
+    /// The list of pods that was sent last.
     told: String,
     news: Receiver<News>,
-    /// Where news are sent: as long as it is here more may come.
+    /// Sender for updates, kept so that the channel stays open.
     sender: Sender<News>,
-    /// Ended with the session.
+    /// Watchers, aborted with the session.
     watching: JoinSet<()>,
 }
 
@@ -87,7 +87,7 @@ impl<'a> Session<'a> {
         let can = Can::find(cri).await?;
         let (sender, news) = mpsc::channel(WAITING);
         let mut watching = JoinSet::new();
-        // Before the list: what changes meanwhile is told again.
+        // Before the list, so that changes in between are sent again.
         watching.spawn(changes::watch(cri.clone(), sender.clone()));
         let mut pods = Pods::new(client.clone());
         let (told, seen) = pods.look().await?;
@@ -140,7 +140,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// How long after a list the next is asked for if nothing happens.
+    /// Returns the interval to the next list if nothing happens.
     fn pace(&self) -> Duration {
         if self.can.events {
             AT_LEAST
@@ -177,8 +177,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Takes what waits: events in a row are told in one message, so that a burst of them is no more than that
-    /// to a page. Whether the list may have changed.
+    /// Handles the queued updates. Consecutive events are sent in one message, so that a burst costs one message.
+    /// Returns whether the list may have changed.
     fn take_all(&mut self, first: News) -> Result<bool, AskError> {
         let mut events = String::new();
         let mut may_have_changed = false;
@@ -203,7 +203,7 @@ impl<'a> Session<'a> {
 
     fn take(&mut self, news: News) -> Result<(), AskError> {
         match news {
-            // They are told many at a time.
+            // They are sent together.
             News::Event(_) => {}
             News::Pulls(told) => self.hub.tell("pulls", &told),
             News::Findings(findings) => {

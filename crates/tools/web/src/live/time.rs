@@ -2,13 +2,13 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since the epoch.
+/// Returns the current time in milliseconds since the epoch.
 pub(crate) fn now() -> f64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_millis() as f64
 }
 
-/// The same of nanoseconds as the CRI has them; zero is never.
+/// Converts nanoseconds of the CRI to milliseconds; zero means never.
 pub(crate) fn moment(nanos: i64) -> serde_json::Value {
     if nanos <= 0 {
         return serde_json::Value::Null;

@@ -1,4 +1,4 @@
-//! What pods and the node use, from what the runtime counts.
+//! Resource usage of pods and of the node, computed from the counters of the runtime.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,21 +17,21 @@ use super::time::now;
 use crate::asked::AskError;
 use crate::bounded::MOST_PODS;
 
-/// How often the disk is looked at.
+/// Interval of disk usage queries.
 const DISK: Duration = Duration::from_secs(30);
 
-/// Asks what is used, and remembers what was counted before.
+/// Queries usage and keeps earlier counters.
 pub(super) struct Usage {
     client: RuntimeClient,
     images: ImageClient,
-    /// Who is asked next time.
+    /// The call for the next sample.
     asked: Asked,
     before: HashMap<Arc<str>, Before>,
     machine: Machine,
     disk: Option<(Instant, Option<Disk>)>,
 }
 
-/// Whom a runtime lets be asked.
+/// Statistics call that the runtime supports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     Pods,
@@ -39,17 +39,17 @@ enum Asked {
     Nobody,
 }
 
-/// What was counted of a pod.
+/// Earlier counters of a pod.
 #[derive(Debug, Default)]
 struct Before {
     cpu: Option<Count>,
     received: Option<Count>,
     sent: Option<Count>,
-    /// Processor time is measured at the runtime's own pace: in between the last rate holds.
+    /// CPU usage. The runtime measures at its own interval: in between the last rate is kept.
     cores: Option<f64>,
 }
 
-/// A counter at a time, in nanoseconds.
+/// Value of a counter at a time in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     at: i64,
@@ -68,12 +68,12 @@ impl Usage {
         }
     }
 
-    /// Whether anybody tells what pods use.
+    /// Returns whether the runtime reports usage of pods.
     pub(super) fn is_told(&self) -> bool {
         self.asked != Asked::Nobody
     }
 
-    /// One look.
+    /// Takes a sample.
     pub(super) async fn look(&mut self, seen: &Seen) -> Result<Point, AskError> {
         let pods = self.pods(seen).await?;
         let mut used = self.machine.look();
@@ -131,7 +131,7 @@ impl Usage {
         Ok(all)
     }
 
-    /// Asks somebody else from now on where this runtime does not know the call.
+    /// Switches to another call if the runtime does not know this one.
     fn next(&mut self, error: AskError, asked: Asked) -> Result<(), AskError> {
         if error.is_gone() || error.is_late() {
             return Err(error);
@@ -169,7 +169,7 @@ impl Usage {
     }
 }
 
-/// What is counted of one pod.
+/// Counters of one pod.
 #[derive(Debug, Default)]
 struct Counted {
     cpu: Option<Count>,
@@ -229,7 +229,7 @@ fn of_pods(stats: &[PodSandboxStats]) -> Vec<(String, Counted)> {
             memory: linux.memory.as_ref().and_then(working_set),
             network: linux.network.as_ref().map(traffic),
         };
-        // CRI-O leaves them out where it does not find the pod's own cgroup.
+        // CRI-O omits them if it does not find the pod's own cgroup.
         let (no_cpu, no_memory) = (counted.cpu.is_none(), counted.memory.is_none());
         for container in &linux.containers {
             if no_cpu {
@@ -244,7 +244,7 @@ fn of_pods(stats: &[PodSandboxStats]) -> Vec<(String, Counted)> {
     stats.iter().filter_map(of).collect()
 }
 
-/// When it was counted, and what came and went, but for what went round in the pod.
+/// Returns the time of measurement and the bytes received and sent, without the pod's loopback.
 fn traffic(network: &NetworkUsage) -> (i64, u64, u64) {
     let all = || {
         let all = network.default_interface.iter().chain(&network.interfaces);
@@ -253,7 +253,7 @@ fn traffic(network: &NetworkUsage) -> (i64, u64, u64) {
     let add = |sum: u64, value: u64| sum.saturating_add(value);
     let received = all().map(|one| value(one.rx_bytes.as_ref()));
     let sent = all().map(|one| value(one.tx_bytes.as_ref()));
-    // CRI-O does not say when: it was just now.
+    // CRI-O reports no time of measurement, so the current time is used.
     let at = match network.timestamp {
         0 => (now() * 1e6) as i64,
         at => at,
@@ -261,7 +261,7 @@ fn traffic(network: &NetworkUsage) -> (i64, u64, u64) {
     (at, received.fold(0, add), sent.fold(0, add))
 }
 
-/// Where pods are not told of, they use what their containers use.
+/// Sums up container statistics for runtimes without pod statistics.
 fn of_containers(
     stats: &[ContainerStats],
     pod_of: &HashMap<String, String>,
@@ -296,7 +296,7 @@ fn value(value: Option<&UInt64Value>) -> u64 {
     value.map_or(0, |value| value.value)
 }
 
-/// How fast a counter grows, by the second. One that fell began anew.
+/// Returns the rate of a counter per second. A counter that decreased was reset.
 fn rate(before: &mut Option<Count>, now: Count) -> Option<f64> {
     let then = before.replace(now)?;
     let passed = now.at.checked_sub(then.at).filter(|passed| *passed > 0)?;
@@ -334,7 +334,7 @@ mod tests {
         assert!(at(5, 1, 1).cpu.is_nan(), "it began anew");
     }
 
-    /// As CRI-O tells of a pod whose parent is no slice.
+    /// As CRI-O reports a pod whose cgroup parent is no slice.
     #[test]
     fn a_pod_without_figures_of_its_own_has_its_containers_and_its_network_without_lo() {
         use orlop_cri_api::v1::{

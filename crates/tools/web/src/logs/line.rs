@@ -1,4 +1,4 @@
-//! A line of a log file as one that a container wrote, or a part of one.
+//! Parser of log file lines, each a complete line of a container or a part of one.
 
 use std::borrow::Cow;
 
@@ -10,15 +10,15 @@ use orlop_cri_api::log::{Line as FileLine, Stream};
 pub(super) struct Line<'a> {
     /// Milliseconds since the epoch.
     pub(super) time: Option<f64>,
-    /// 0 is the standard output, 1 the standard error.
+    /// 0 is standard output, 1 standard error.
     pub(super) stream: usize,
-    /// It goes on in the next of its stream.
+    /// Whether the line continues in the next entry of its stream.
     pub(super) is_partial: bool,
     pub(super) content: Cow<'a, [u8]>,
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line in the CRI's format, or in that of Docker's own files. Any other is shown as it is.
+    /// Parses a line in the format of the CRI or of Docker. A line in another format is shown unchanged.
     pub(super) fn read(line: &'a [u8]) -> Self {
         let Ok(found) = FileLine::parse(line) else {
             return Self {

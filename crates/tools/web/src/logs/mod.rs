@@ -1,9 +1,9 @@
-//! Log files as the endpoint names them, followed.
+//! Streaming of log files at the paths that the endpoint reports.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `reader` | one log: its lines in batches |
-//! | `line` | a line of the file as one of the container's |
+//! | `reader` | reader of one log |
+//! | `line` | parser of lines |
 
 mod line;
 mod reader;
@@ -26,24 +26,24 @@ use crate::node::{MOST_LOGS, Node};
 use crate::query::Query;
 use reader::Reader;
 
-/// Containers that are followed at once.
+/// Maximum number of containers in one stream.
 const MOST_CONTAINERS: usize = 32;
 
-/// Lines from the end, unless a request says how many.
+/// Default number of lines from the end.
 const USUAL_TAIL: u32 = 1000;
 const LONGEST_TAIL: u32 = 100_000;
 
-/// Batches that wait for a page.
+/// Limit of batches that wait for a page.
 const BEHIND: usize = 4;
 
-/// How long a page may read nothing.
+/// Timeout for a page that reads nothing.
 const STALL: Duration = Duration::from_secs(20);
 
-/// How often files are looked at, and how often their containers.
+/// Poll intervals of files and of their containers.
 const GLANCE: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_secs(2);
 
-/// The logs of the containers that a request names.
+/// Streams the logs of the containers in a request.
 pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
     let ids = named(query);
     if ids.is_empty() || ids.len() > MOST_CONTAINERS {
@@ -64,14 +64,14 @@ pub(crate) fn open(node: &Node, query: &Query, is_head: bool) -> Answer {
     answer::events(events::body(receiver, (place, Following(following))))
 }
 
-/// The containers that a request names, each once.
+/// Returns the containers in a request, without duplicates.
 fn named(query: &Query) -> Vec<String> {
     let mut named = HashSet::new();
     let ids = query.all("container").filter(|id| named.insert(*id));
     ids.map(str::to_owned).collect()
 }
 
-/// Ended when the page is closed.
+/// The streaming task, aborted when the page is closed.
 struct Following(JoinHandle<()>);
 
 impl Drop for Following {
@@ -80,27 +80,27 @@ impl Drop for Following {
     }
 }
 
-/// Nobody reads any more.
+/// The page is closed.
 struct Left;
 
-/// One that is followed.
+/// One streamed log.
 struct Log {
     id: String,
-    /// Away while it reads.
+    /// `None` while a thread uses it.
     reader: Option<Reader>,
-    /// Its container has ended: what is there now is all.
+    /// The container has exited, so the file is complete.
     is_last: bool,
-    /// What was there when it was opened has been read.
+    /// Everything that existed when the log was opened has been read.
     is_caught: bool,
 }
 
 async fn follow(cri: Connection, ids: Vec<String>, tail: u32, to: Sender<Bytes>) {
     let client = cri.runtime();
-    // A page that leaves is not told of.
+    // A closed page is no error.
     let _: Result<(), Left> = all(&client, ids, tail, &Pages(to)).await;
 }
 
-/// Where lines go.
+/// Sender of lines.
 struct Pages(Sender<Bytes>);
 
 impl Pages {
@@ -134,7 +134,7 @@ async fn all(
     read(logs, page, ask).await
 }
 
-/// Reads them until all have ended.
+/// Reads the logs until all containers have exited.
 async fn read<Ask: Future<Output = bool>>(
     mut logs: Vec<Log>,
     page: &Pages,
@@ -147,7 +147,7 @@ async fn read<Ask: Future<Output = bool>>(
         let mut kept = Vec::with_capacity(logs.len());
         for mut log in logs {
             let (reader, read) = batch(log.reader.take()).await;
-            // What grows without end has no last line.
+            // A file that grows all the time has no last line.
             let is_behind = reader.as_ref().is_some_and(Reader::is_behind);
             log.is_caught = log.is_caught || !is_behind || !matches!(read, Ok(Some(_)));
             log.reader = reader;
@@ -209,7 +209,7 @@ async fn begin(client: &RuntimeClient, id: &str, tail: u32) -> Result<Log, Strin
     })
 }
 
-/// The next lines as JSON. Reading blocks; the reader comes back.
+/// Returns the next lines as JSON, and the reader. Reading blocks.
 async fn batch(reader: Option<Reader>) -> (Option<Reader>, Result<Option<String>, String>) {
     let Some(mut reader) = reader else {
         return (
@@ -230,7 +230,8 @@ async fn batch(reader: Option<Reader>) -> (Option<Reader>, Result<Option<String>
     read.await.unwrap_or_else(broken)
 }
 
-/// A runtime that doesn't answer may be about to be restarted, its containers running on.
+/// Returns whether a container has exited. A runtime that does not respond may be restarting while its containers run
+/// on.
 async fn has_ended(client: RuntimeClient, id: String) -> bool {
     match client.container_status(&id, false).await {
         Ok(answer) => {
@@ -284,7 +285,7 @@ mod tests {
         let begin = Instant::now();
         let (mut is_caught, mut told) = (false, 0);
         loop {
-            // Two batches to each one that is read.
+            // Two batches for each log.
             grow(&grown);
             let bytes = receiver.recv().await.unwrap();
             told += 1;

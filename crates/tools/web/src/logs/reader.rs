@@ -1,4 +1,4 @@
-//! One log: its lines in batches.
+//! Reader of one log, which returns lines in batches.
 
 use std::fmt::Write as _;
 use std::io::Result;
@@ -10,27 +10,27 @@ use serde_json::Value;
 
 use super::line::Line;
 
-/// What one batch has.
+/// Limits of one batch.
 const MOST_LINES: usize = 500;
 const MOST_BYTES: usize = 64 << 10;
 
-/// A longer line is cut.
+/// Longer lines are truncated.
 const LONGEST_LINE: usize = 64 << 10;
 
-/// The end of a file is looked for in so much of it.
+/// Size of the file's end in which the last lines are searched.
 const TAIL: u64 = 128 << 20;
 
-/// A log that is read.
+/// Reader of a log.
 pub(super) struct Reader {
     log: FollowedLog,
-    /// Lines of which parts are read, for each stream.
+    /// Incomplete lines of each stream.
     begun: [Vec<u8>; 2],
-    /// Bytes that were there when it was opened and are not read yet.
+    /// Bytes that existed when the log was opened and are not read yet.
     behind: u64,
 }
 
 impl Reader {
-    /// Opens a container's log where its last lines begin. Blocks.
+    /// Opens a container's log at its last lines. Blocks.
     pub(super) fn open(path: &Path, id: &str, tail: u32) -> Result<Self> {
         let mut log = FollowedLog::open(path, id)?;
         log.seek_tail(tail.into(), TAIL, FileLine::goes_on)?;
@@ -41,12 +41,12 @@ impl Reader {
         })
     }
 
-    /// Whether some of what was there when it was opened is still to be read.
+    /// Returns whether some data from before the opening is unread.
     pub(super) fn is_behind(&self) -> bool {
         self.behind > 0
     }
 
-    /// The next lines, as JSON; nothing where there are none now. Blocks on the file.
+    /// Returns the next lines as JSON, or `None` if there are none now. Blocks on the file.
     pub(super) fn batch(&mut self) -> Result<Option<String>> {
         let mut told = String::from("[");
         let (mut lines, mut bytes) = (0, 0);
@@ -63,7 +63,7 @@ impl Reader {
             let room = LONGEST_LINE.saturating_sub(begun.len());
             begun.extend(line.content.iter().take(room));
             if line.is_partial {
-                // What is left out of a long line was read all the same.
+                // The truncated part of a long line was read as well.
                 bytes += line.content.len();
                 continue;
             }

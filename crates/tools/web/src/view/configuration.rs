@@ -1,5 +1,5 @@
-//! What an endpoint tells of its configuration, as text: tables with their lines. What may be a secret is not in
-//! it, by its name or by its looks: whose configuration it is decides what stands there, and its words are many.
+//! The configuration of an endpoint as text, in tables with lines. Possible secrets are left out, judged by name or
+//! value, as the format depends on the runtime.
 
 use std::fmt::Write as _;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value};
 
 use crate::bounded::{LONGEST_TEXT, MOST, cut};
 
-/// What is told at most, and how deep.
+/// Limits of size and depth.
 const LARGEST: usize = 256 << 10;
 const DEEPEST: usize = 12;
 
-/// In place of a secret.
+/// Replacement for a secret.
 const HIDDEN: &str = "(hidden)";
 
-/// Names with one of these in them are of secrets, or of what people put secrets in.
+/// Keys that contain one of these words are secrets, or may contain some.
 const SECRET: &[&str] = &[
     "annotation",
     "arg",
@@ -34,17 +34,17 @@ const SECRET: &[&str] = &[
     "user",
 ];
 
-/// Names that end like this are of files, whatever is in them.
+/// Keys with these endings are files, whatever the files contain.
 const FILES: &[&str] = &["path", "paths", "file", "dir"];
 
-/// The text, where there is anything to tell.
+/// Returns the text, or `None` if it is empty.
 pub(super) fn text(config: &Value) -> Option<String> {
     let mut text = String::new();
     write_table(&mut text, "", config.as_object()?, 0);
     (!text.is_empty()).then_some(text)
 }
 
-/// The lines of a table, then the tables in it.
+/// Writes the lines of a table, then its subtables.
 fn write_table(text: &mut String, path: &str, table: &Map<String, Value>, depth: usize) {
     let mut is_named = path.is_empty();
     let mut tables = Vec::new();
@@ -80,7 +80,7 @@ fn write_table(text: &mut String, path: &str, table: &Map<String, Value>, depth:
     }
 }
 
-/// As TOML has it. A name may be an address with a password in it.
+/// Formats a key as TOML. A key may be a URL with a password.
 fn name_of(name: &str) -> String {
     if looks_secret(name) {
         return Value::from(HIDDEN).to_string();
@@ -93,7 +93,7 @@ fn name_of(name: &str) -> String {
     Value::from(name).to_string()
 }
 
-/// Anything but a table; one in a list is not told.
+/// Formats a value other than a table; tables in lists are left out.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => word(text).to_string(),
@@ -124,7 +124,7 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// A text that is no secret by its looks.
+/// Returns a text that does not look like a secret, else its replacement.
 fn word(text: &str) -> Value {
     if looks_secret(text) {
         return HIDDEN.into();
@@ -132,8 +132,8 @@ fn word(text: &str) -> Value {
     cut(text).into()
 }
 
-/// Whether there is a key in it, an assignment to a secret's name, a flag of one with what follows, or a password in
-/// an address.
+/// Returns whether a text contains a key, an assignment to a secret's name, a secret flag with a value, or a URL with a
+/// password.
 fn looks_secret(text: &str) -> bool {
     let mut followed = words(text).rev().skip(1);
     text.contains("-----BEGIN")
@@ -142,20 +142,20 @@ fn looks_secret(text: &str) -> bool {
         || has_password_in_address(text)
 }
 
-/// The names that something is assigned to: of options, parameters of an address, fields of JSON.
+/// Returns the names to which something is assigned: options, URL parameters, JSON fields.
 fn assigned(text: &str) -> impl Iterator<Item = &str> {
     let is_between = |c: char| is_between_options(c) || matches!(c, '=' | ':');
     text.match_indices(['=', ':']).map(move |(at, _)| {
         let before = text.get(..at).unwrap_or_default();
         let name = before.rsplit(is_between).next().unwrap_or_default().trim();
-        // A host is no name, but what its port stands behind.
+        // The host before a port is not a name, but the path after it may be.
         name.strip_prefix("//").map_or(name, |address| {
             address.split_once('/').map_or("", |(_, path)| path)
         })
     })
 }
 
-/// The words of a command, and of a list in one text.
+/// Returns the words of a command, or of a list in one text.
 fn words(text: &str) -> impl DoubleEndedIterator<Item = &str> {
     let is_between = |c: char| is_between_options(c) || c.is_whitespace();
     text.split(is_between).filter(|word| !word.is_empty())
@@ -165,12 +165,12 @@ fn is_between_options(c: char) -> bool {
     matches!(c, ',' | ';' | '&' | '?')
 }
 
-/// Whether what comes next is its value.
+/// Returns whether the next word is the value of a secret.
 fn is_secret_flag(word: &str) -> bool {
     word.starts_with('-') && is_secret(word.trim_end_matches(['=', ':']))
 }
 
-/// `name:password@`, wherever it stands. In an image's reference its digest follows.
+/// Finds `name:password@` anywhere in a text. In an image reference, `@` is followed by the digest.
 fn has_password_in_address(text: &str) -> bool {
     text.split_once(':').is_some_and(|(_, rest)| {
         let mut hosts = rest.split('@').skip(1);

@@ -1,4 +1,4 @@
-//! Images: how large, who uses them, which layers they have in common, what would go.
+//! Images with their sizes, users, shared layers, and the data that garbage collection would remove.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,10 +11,10 @@ use super::info::Info;
 use crate::asked::{AskError, Told, own};
 use crate::bounded::{MOST, MOST_PODS, cut, texts};
 
-/// Layers are asked for of so many images.
+/// Maximum number of images whose layers are queried.
 const MOST_ASKED: usize = 1000;
 
-/// All images, and the disk that they are on.
+/// Returns all images, and the disk that stores them.
 pub(crate) async fn images(cri: &Connection) -> Told {
     let client = cri.images();
     let mut images = client.list_images(None).await?;
@@ -70,7 +70,7 @@ fn filesystems(disk: Vec<FilesystemUsage>) -> Value {
     told.collect()
 }
 
-/// The pods of each image.
+/// Returns the pods of each image.
 fn users(images: &[Image], containers: &[Container]) -> Vec<BTreeSet<String>> {
     let mut places: HashMap<&str, usize> = HashMap::new();
     for (place, image) in images.iter().enumerate() {
@@ -113,13 +113,13 @@ fn image_json(image: &Image, users: &BTreeSet<String>, layers: Value) -> Value {
     })
 }
 
-/// The layers by the digests of what they hold, in order; their sizes where the runtime tells them.
+/// Returns the layers by diff ID, in order, with their sizes if the runtime reports them.
 fn layers(answer: &ImageStatusResponse) -> Value {
     let info = Info::of(&answer.info);
     let Some(digests) = info.texts("/imageSpec/rootfs/diff_ids") else {
         return Value::Null;
     };
-    // orlop's, top first.
+    // orlop's field, top layer first.
     let sizes = info.at("/layerSizes").as_array();
     let sizes = sizes.filter(|sizes| sizes.len() == digests.len());
     let layers = digests.iter().enumerate().map(|(place, digest)| {
@@ -129,7 +129,7 @@ fn layers(answer: &ImageStatusResponse) -> Value {
     layers.collect()
 }
 
-/// What garbage collection would take; where only orlop could say, nothing is said.
+/// Returns what garbage collection would remove, if the endpoint is orlop.
 async fn garbage(
     cri: &Connection,
     images: &[Image],

@@ -1,5 +1,5 @@
-//! What runtimes add to a status when asked for more: a JSON object each of its own form, with whole
-//! configurations, environments among them. Only what is named here is taken from it.
+//! Verbose information of runtimes: a JSON object in each runtime's own format, with complete configurations and
+//! environments. Only the fields named here are used.
 
 use std::collections::HashMap;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::bounded::{MOST, cut};
 
-/// Larger ones are not read.
+/// Size limit.
 const LARGEST: usize = 4 << 20;
 
-/// The object under the key that runtimes use for it.
+/// The object under the key that runtimes use.
 #[derive(Debug)]
 pub(super) struct Info(Value);
 
@@ -25,40 +25,40 @@ impl Info {
         Self(value.unwrap_or_default())
     }
 
-    /// What stands at a place, as `/config/dns_config`.
+    /// Returns the value at a JSON pointer such as `/config/dns_config`.
     pub(super) fn at(&self, place: &str) -> &Value {
         self.0.pointer(place).unwrap_or(&Value::Null)
     }
 
-    /// A text at a place, unless it is empty.
+    /// Returns the text at a pointer, unless it is empty.
     pub(super) fn text(&self, place: &str) -> Option<&str> {
         let text = self.at(place).as_str()?;
         (!text.is_empty()).then(|| cut(text))
     }
 
-    /// Texts at a place.
+    /// Returns the list of texts at a pointer.
     pub(super) fn texts(&self, place: &str) -> Option<Vec<&str>> {
         let all = self.at(place).as_array()?.iter().take(MOST);
         Some(all.filter_map(Value::as_str).map(cut).collect())
     }
 
-    /// The process, while there is one.
+    /// Returns the process, if one is running.
     pub(super) fn pid(&self) -> Option<u64> {
         self.at("/pid").as_u64().filter(|pid| *pid > 0)
     }
 
-    /// What a container runs, with its arguments.
+    /// Returns the command of a container with its arguments.
     pub(super) fn command(&self) -> Option<Vec<&str>> {
         let spec = self.texts("/runtimeSpec/process/args");
         spec.filter(|args| !args.is_empty())
     }
 
-    /// The environment of a container, by the specification that it was made by.
+    /// Returns the environment of a container, from its runtime specification.
     pub(super) fn environment(&self) -> Option<Vec<(&str, &str)>> {
         let env = self.at("/runtimeSpec/process/env").as_array()?;
         let env = env.iter().take(MOST).filter_map(Value::as_str);
         let env = env.map(|one| one.split_once('=').unwrap_or((one, "")));
-        // CRI-O says some twice, and the last one counts.
+        // CRI-O repeats some variables; the last one counts.
         let mut all: Vec<(&str, &str)> = Vec::new();
         for (name, value) in env {
             match all.iter_mut().find(|(known, _)| *known == name) {
@@ -69,14 +69,14 @@ impl Info {
         Some(all)
     }
 
-    /// The network namespace's path.
+    /// Returns the path of the network namespace.
     pub(super) fn network_namespace(&self) -> Option<&str> {
         let all = self.at("/runtimeSpec/linux/namespaces").as_array()?;
         let mut all = all.iter().filter(|one| one["type"] == "network");
         all.find_map(|one| one["path"].as_str()).map(cut)
     }
 
-    /// The ports of a pod's configuration, as CRI messages in JSON have them.
+    /// Returns the ports of a pod's configuration, as CRI messages in JSON.
     pub(super) fn ports(&self) -> Vec<Value> {
         let all = self.at("/config/port_mappings").as_array();
         let all = all.into_iter().flatten().take(MOST);

@@ -1,4 +1,4 @@
-//! Answers that are given once.
+//! Handlers with a single response.
 
 mod configuration;
 mod images;

@@ -1,4 +1,4 @@
-//! Networks, and the addresses given in them.
+//! Networks and their allocated addresses.
 
 use std::collections::HashMap;
 
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use crate::asked::{Told, own};
 use crate::bounded::{MOST, MOST_PODS, cut, texts};
 
-/// A record is read if it is no larger.
+/// Size limit of a record.
 const LARGEST: usize = 1 << 20;
 
-/// Deeper ones are not looked for subnets in.
+/// Maximum depth of the search for subnets.
 const DEEPEST: usize = 16;
 
-/// What orlop tells of its networks.
+/// Returns the networks that orlop reports.
 pub(crate) async fn networks(cri: &Connection) -> Told {
     let mut client = cri.orlop_networks();
     let networks = own(client.list_networks(ListNetworksRequest {})).await?;
@@ -32,7 +32,7 @@ pub(crate) async fn networks(cri: &Connection) -> Told {
             let given = given.entry(&to.network).or_default();
             given.extend(addresses(attachment, place, &to.interface));
             let known = subnets.entry(&to.network).or_default();
-            // The same in each pod's record.
+            // Each pod's record has the same subnets.
             if known.is_empty() && attachment.record.len() <= LARGEST {
                 let record =
                     serde_json::from_slice(attachment.record.as_bytes()).unwrap_or_default();
@@ -63,7 +63,7 @@ pub(crate) async fn networks(cri: &Connection) -> Told {
     }))
 }
 
-/// The pod's addresses are of its first network, the primary one.
+/// Returns addresses of an attachment. The pod's own addresses belong to its first, primary network.
 fn addresses(attachment: &PodAttachment, place: usize, interface: &str) -> Vec<Value> {
     let one = |ip: Option<&str>| {
         json!({
@@ -79,7 +79,7 @@ fn addresses(attachment: &PodAttachment, place: usize, interface: &str) -> Vec<V
     ips.map(|ip| one(Some(ip))).collect()
 }
 
-/// Gathers what is called `subnet` within what is called as the network.
+/// Collects the values of `subnet` within the object of the network.
 fn find_subnets(value: &Value, network: &str, within: bool, depth: usize, found: &mut Vec<String>) {
     let Some(depth) = depth.checked_sub(1) else {
         return;

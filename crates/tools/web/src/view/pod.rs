@@ -1,4 +1,4 @@
-//! One pod, and the environment of one of its containers.
+//! Details of one pod, and the environment of one of its containers.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use crate::asked::{AskError, Told, own};
 use crate::bounded::{MOST, cut, filled, map};
 use crate::live::{Network, container_json, pod_json};
 
-/// What kubectl writes down may hold secrets.
+/// Annotation by kubectl that may contain secrets.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// All that is told of a pod.
+/// Returns the details of a pod.
 pub(crate) async fn pod(cri: &Connection, id: &str) -> Told {
     let client = cri.runtime();
     let answer = client.pod_sandbox_status(id, true).await?;
@@ -77,7 +77,7 @@ pub(crate) async fn pod(cri: &Connection, id: &str) -> Told {
     }))
 }
 
-/// The environment of a container of the pod.
+/// Returns the environment of a container of the pod.
 pub(crate) async fn environment(cri: &Connection, pod: &str, container: &str) -> Told {
     if container.is_empty() {
         let what = "the container is missing; use environment?container=ID";
@@ -118,7 +118,7 @@ fn listed_as(status: &PodSandboxStatus) -> PodSandbox {
     }
 }
 
-/// A container with all that is told of it; of its environment, the names alone.
+/// Formats a container with all details, but only the names of its environment variables.
 fn whole(status: &ContainerStatus, info: &Info) -> Value {
     let mut told = container_json(status);
     let mounts = status.mounts.iter().take(MOST).map(mount);
@@ -145,7 +145,7 @@ fn whole(status: &ContainerStatus, info: &Info) -> Value {
     let names =
         |all: Vec<(&str, &str)>| -> Value { all.iter().map(|(name, _)| cut(name)).collect() };
     told["environment"] = environment.map(names).unwrap_or_default();
-    // CRI-O tells the one that was, too.
+    // CRI-O also reports the PID of an exited process.
     let has_ended = status.state() == ContainerState::ContainerExited;
     told["pid"] = info.pid().filter(|_| !has_ended).into();
     told
@@ -167,7 +167,7 @@ fn mount(mount: &Mount) -> Value {
     })
 }
 
-/// Zero is no limit.
+/// Formats resource limits. Zero is no limit.
 fn resources(linux: &LinuxContainerResources) -> Value {
     let set = |value: i64| (value != 0).then_some(value);
     json!({
@@ -181,14 +181,14 @@ fn resources(linux: &LinuxContainerResources) -> Value {
     })
 }
 
-/// What the pod takes beyond its containers, as whoever made it said.
+/// Formats the pod overhead, as declared by the client that created it.
 fn sandbox_overhead(info: &Info) -> Value {
     let overhead = [info.at("/overhead"), info.at("/config/linux/overhead")];
     let overhead = overhead.into_iter().find(|overhead| overhead.is_object());
     let number = |name: &str, other: &str| {
         let overhead = overhead?;
         let value = overhead.get(name).or_else(|| overhead.get(other))?;
-        // 64-bit numbers are texts in the JSON of protobuf.
+        // 64-bit numbers are strings in protobuf's JSON.
         let text = value.as_str().and_then(|text| text.parse().ok());
         value.as_i64().or(text).filter(|value| *value != 0)
     };
@@ -200,7 +200,7 @@ fn sandbox_overhead(info: &Info) -> Value {
     }
 }
 
-/// A kubelet's logs are `<pod's directory>/<container>/<number>.log`.
+/// Returns the log directory of the pod: kubelet logs are `<pod's directory>/<container>/<number>.log`.
 fn log_directory(log: &str) -> Option<String> {
     let path = Path::new(log);
     let directory = path.parent()?.parent()?;
@@ -208,7 +208,7 @@ fn log_directory(log: &str) -> Option<String> {
     Some(cut(directory).to_owned())
 }
 
-/// The pod's cgroup is its containers' parent; systemd's are written `SLICE:PREFIX:NAME`.
+/// Returns the pod's cgroup, the parent of its containers'; systemd's format is `SLICE:PREFIX:NAME`.
 fn parent_of_cgroup(path: &str) -> Option<String> {
     if let [slice, _, _] = *path.split(':').collect::<Vec<_>>() {
         return Some(slice.to_owned());
@@ -217,7 +217,7 @@ fn parent_of_cgroup(path: &str) -> Option<String> {
     Some(parent.to_owned())
 }
 
-/// What the pod has of the networks, where the endpoint tells.
+/// Returns the network attachment of the pod, if the endpoint reports it.
 async fn attachment(cri: &Connection, pod: &str) -> Result<Option<PodAttachment>, AskError> {
     let request = ListAttachmentsRequest {
         pod_sandbox_id: pod.to_owned(),

@@ -1,4 +1,4 @@
-//! The configuration in force, and manifests.
+//! The active configuration, and manifests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::asked::{AskError, Told};
 use crate::bounded::{LONGEST_TEXT, MOST, cut};
 use crate::extras::Extras;
 
-/// What is told at a glance of what runtimes say of their configuration.
+/// Settings from the runtime's configuration that are shown as a summary.
 const NAMED: &[&str] = &[
     // orlop
     "root",
@@ -54,7 +54,7 @@ const NAMED: &[&str] = &[
     "cni",
 ];
 
-/// Of what stands below these, what is told.
+/// Settings that are shown for each runtime below these.
 const OF_RUNTIMES: &[&str] = &[
     "kind",
     "program",
@@ -71,7 +71,7 @@ const OF_CNI: &[&str] = &[
     "ipPreference",
 ];
 
-/// The configuration: all of it where the process is the daemon, else what the endpoint tells.
+/// Returns the configuration: the daemon's own if the process is the daemon, else what the endpoint reports.
 pub(crate) async fn settings(cri: &Connection, extras: Option<Arc<dyn Extras>>) -> Told {
     let answer = cri.runtime().status(true).await?;
     let info = Info::under(&answer.info, "config");
@@ -80,14 +80,14 @@ pub(crate) async fn settings(cri: &Connection, extras: Option<Arc<dyn Extras>>) 
         None => None,
     };
     let config = info.at("");
-    // What orlop tells there is no configuration, and is told below.
+    // orlop's verbose information contains no configuration, and is shown below.
     let is_ours = cri.runtime().version().await?.runtime_name == "orlop";
     let told = || configuration::text(config).filter(|_| !is_ours);
     let text = text.or_else(told);
     Ok(json!({ "text": text, "status": named(config) }))
 }
 
-/// The manifests, where the process is an agent, with the pods that came of them.
+/// Returns the manifests with their pods, if the process is a node agent.
 pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>) -> Told {
     let manifests = match extras {
         Some(extras) => asked(move || extras.manifests()).await?,
@@ -100,7 +100,7 @@ pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>)
     let mut pods = cri.runtime().list_pod_sandbox(None).await?;
     pods.sort_by_key(|pod| pod.created_at);
     let uid = |pod: PodSandbox| Some((pod.metadata?.uid, pod.id));
-    // The latest sandbox of a pod is its own.
+    // The latest sandbox of a pod is the current one.
     let ids: HashMap<String, String> = pods.into_iter().filter_map(uid).collect();
     for manifest in manifests.as_array_mut().into_iter().flatten() {
         let id = manifest["uid"].as_str().and_then(|uid| ids.get(uid));
@@ -109,7 +109,7 @@ pub(crate) async fn manifests(cri: &Connection, extras: Option<Arc<dyn Extras>>)
     Ok(json!({ "manifests": manifests }))
 }
 
-/// It may look at files.
+/// Runs on a blocking thread, as it may read files.
 async fn asked<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static) -> Result<T, AskError> {
     let answer = orlop_pool::blocking(ask).await;
     answer.map_err(|_| AskError::Failed("the request was interrupted".to_owned()))
@@ -141,7 +141,7 @@ fn some_of(value: &Value, names: &[&str]) -> Value {
     Value::Object(some.collect())
 }
 
-/// A word or a number; what is more than that is not told.
+/// Returns a string or number; other values are left out.
 fn plain(value: &Value) -> Value {
     match value {
         Value::String(text) if text.len() > LONGEST_TEXT => cut(text).into(),

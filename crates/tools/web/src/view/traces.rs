@@ -1,4 +1,4 @@
-//! Where the time of starts went.
+//! Traces of pod starts and pulls.
 
 use orlop_cri_api::client::Connection;
 use orlop_cri_api::inspection::{Call, ListTracesRequest, Trace, TraceKind};
@@ -9,11 +9,11 @@ use crate::bounded::{MOST, cut};
 use crate::live::moment;
 use crate::query::Query;
 
-/// More are told of never, and so many where nothing else is asked for.
+/// Limit and default number of traces.
 const MOST_TRACES: u32 = 1000;
 const FEW: u32 = 50;
 
-/// The latest traces or the slowest, of a pod or of all.
+/// Returns the latest or slowest traces, of one pod or of all.
 pub(crate) async fn traces(cri: &Connection, query: &Query) -> Told {
     let request = ListTracesRequest {
         pod_sandbox_id: query.get("pod").unwrap_or_default().to_owned(),

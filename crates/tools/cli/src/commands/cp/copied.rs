@@ -1,19 +1,19 @@
-//! Which file attributes a copy preserves, and how much was copied.
+//! Options and result of a copy.
 
-/// What to keep of the files.
+/// File attributes to preserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Keep {
     /// Names, contents, times and permissions.
     Plain,
-    /// Owners and set-id bits as well.
+    /// Also owners and set-ID bits.
     Owners,
 }
 
-/// How much was copied.
+/// Number of copied files.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Copied {
     pub(super) files: u64,
     pub(super) bytes: u64,
-    /// What could not be, each said with its reason.
+    /// Files that failed; a message with the reason was printed for each.
     pub(super) left_out: u64,
 }

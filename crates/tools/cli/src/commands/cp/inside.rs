@@ -1,4 +1,4 @@
-//! Commands in the container, their streams joined to threads that read and write files here.
+//! Runs commands in the container and connects their streams to threads that read and write local files.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -24,25 +24,25 @@ use super::{pack, unpack};
 use crate::connect::{TransportFlags, whole_url};
 use crate::input::select;
 
-/// Of what a command says about its failure.
+/// Size limit of the error output of a command.
 const MAX_COMPLAINT: usize = 4096;
 
-/// How long the threads may take to undo what they began.
+/// Time limit for the threads to undo partial work.
 const SETTLING: Duration = Duration::from_secs(10);
 
-/// Tells what a path and a name in it are.
+/// Shell command that reports by its exit code whether a path, and a name in it, are directories.
 const LOOK: &str = "if [ -d \"$1\" ]; then [ -d \"${1%/}/$2\" ] && exit 12; exit 11; fi; exit 10";
 const INTO_DIRECTORY: i32 = 11;
 const MERGE: i32 = 12;
 
-/// Unpacks beside the place, then moves there.
+/// Shell command that unpacks under a temporary name, then renames.
 const TAR_THEN_MOVE: &str = "tar -C \"$1\" -xf - && exec mv -f -- \"${1%/}/$2\" \"${1%/}/$3\"";
 
-/// Where in the container a copy goes.
+/// Target of a copy in the container.
 pub(super) struct Landing {
     pub(super) directory: String,
     pub(super) name: String,
-    /// What it is called there until it is whole.
+    /// Temporary name until the copy is complete.
     pub(super) staged: Option<String>,
 }
 
@@ -51,12 +51,12 @@ impl Landing {
         format!("{}/{name}", self.directory.trim_end_matches('/'))
     }
 
-    /// The whole path.
+    /// Returns the final path.
     pub(super) fn path(&self) -> String {
         self.within(&self.name)
     }
 
-    /// The path until it is whole.
+    /// Returns the temporary path.
     pub(super) fn temporary(&self) -> Option<String> {
         self.staged.as_deref().map(|staged| self.within(staged))
     }
@@ -67,34 +67,34 @@ pub(super) struct Inside {
     client: RuntimeClient,
     id: String,
     cancelled: CancellationToken,
-    /// What in the container is not in its place yet.
+    /// Temporary path in the container that must be removed on failure.
     begun: Mutex<Option<String>>,
-    /// Threads that read and write files here.
+    /// Number of threads that read and write local files.
     at_work: Arc<AtomicUsize>,
     pid: AtomicU32,
 }
 
-/// What is at a path in the container.
+/// Kind of a path in the container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     File,
-    /// A directory, or what may have neither bytes nor an end: a pipe, a device.
+    /// Neither a regular file nor missing: a directory, or a pipe or device, which may never end.
     Other,
     Nothing,
-    /// The container has no command that tells.
+    /// The container has no command to find out.
     Unknown,
 }
 
-/// How a command ended.
+/// Result of a command.
 pub(super) struct Ended {
     pub(super) code: i32,
     pub(super) complaint: String,
 }
 
 impl Ended {
-    /// Whether there is no such command in the container.
+    /// Returns whether the container has no such command.
     pub(super) fn is_missing(&self) -> bool {
-        // What shells and the low-level runtimes answer.
+        // Exit codes of shells and low-level runtimes for a missing command.
         matches!(self.code, 126 | 127) || is_missing(&self.complaint)
     }
 
@@ -128,12 +128,12 @@ impl Inside {
         }
     }
 
-    /// Ends what is under way.
+    /// Cancels running commands.
     pub(super) fn cancel(&self) {
         self.cancelled.cancel();
     }
 
-    /// Returns when no thread writes any more.
+    /// Waits until no thread writes any more.
     pub(super) async fn settled(&self) {
         let waiting = async {
             while self.at_work.load(Ordering::SeqCst) > 0 {
@@ -143,7 +143,7 @@ impl Inside {
         let _ = tokio::time::timeout(SETTLING, waiting).await;
     }
 
-    /// What to say where there is no `tar`.
+    /// Returns the error message for a container without `tar`.
     pub(super) fn without_tar(&self) -> String {
         let place = match self.pid.load(Ordering::Relaxed) {
             0 => String::new(),
@@ -154,7 +154,7 @@ impl Inside {
         format!("the container has no `tar`{place}")
     }
 
-    /// Copies a path to here; `None` if the container has no `tar`.
+    /// Copies a path from the container; `None` if the container has no `tar`.
     pub(super) async fn unpack(
         &self,
         path: &str,
@@ -179,7 +179,7 @@ impl Inside {
             self.look_up_pid().await;
             return Ok(None);
         }
-        // Its reason is the better one, unless it only could not go on writing to us.
+        // The error of the command is the better one, unless it only failed to write to a closed stream.
         match copied {
             Err(error) if ended.code == 0 || ended.complaint.contains("roken pipe") => Err(error),
             copied => {
@@ -189,7 +189,7 @@ impl Inside {
         }
     }
 
-    /// Copies something here into the container; `None` if that has no `tar`.
+    /// Copies a local file or directory into the container; `None` if the container has no `tar`.
     pub(super) async fn pack(
         &self,
         here: &Path,
@@ -238,9 +238,8 @@ impl Inside {
         }
     }
 
-    /// Where a copy goes: into a directory that is there, else to the name itself. It is written
-    /// beside its place and moved there whole, unless it is to be merged into a directory that is
-    /// there, or the container has no shell.
+    /// Returns the target of a copy: inside an existing directory, else the name itself. It is written under a
+    /// temporary name and renamed, unless it is merged into an existing directory or the container has no shell.
     pub(super) async fn landing(&self, here: &Path, path: &str) -> anyhow::Result<Landing> {
         let own = here.canonicalize()?;
         let own = own
@@ -279,11 +278,11 @@ impl Inside {
         }
         let words = ["test", "-d", path];
         let ended = self.run(&words, ClientStreams::default()).await?;
-        // Without `test` the name must say it.
+        // Without `test`, a trailing slash marks a directory.
         Ok(ended.code == 0 || (ended.is_missing() && path.ends_with('/')))
     }
 
-    /// What is there, as far as links lead.
+    /// Returns what is at a path, following links.
     pub(super) async fn found(&self, path: &str) -> anyhow::Result<Found> {
         let test = async |what| {
             self.run(&["test", what, path], ClientStreams::default())
@@ -302,18 +301,17 @@ impl Inside {
         })
     }
 
-    /// What is to be removed in the container if the copy doesn't get whole.
+    /// Records the temporary path to remove if the copy fails.
     pub(super) fn begin(&self, temporary: Option<String>) {
         *self.begun() = temporary;
     }
 
-    /// It is in its place.
+    /// Records that the copy is in place.
     pub(super) fn finished(&self) {
         *self.begun() = None;
     }
 
-    /// Removes in the container what has been begun there. Best effort: that it fails is said by
-    /// what made it necessary.
+    /// Removes a partial copy from the container. Failures are ignored, as the original error is reported.
     pub(super) async fn take_back(&self) {
         let Some(temporary) = self.begun().take() else {
             return;
@@ -333,7 +331,7 @@ impl Inside {
         self.begun.lock()
     }
 
-    /// An archive of a path, as it comes.
+    /// Writes a tar archive of a path to standard output.
     pub(super) async fn archive_out(&self, path: &str) -> anyhow::Result<()> {
         let (directory, name) = split(path);
         let name = name.map_or_else(|| ".".to_owned(), |name| format!("./{name}"));
@@ -345,7 +343,7 @@ impl Inside {
         self.ended(self.run(&words, streams).await?, path).await
     }
 
-    /// An archive into a directory, as it is.
+    /// Unpacks a tar archive from standard input into a directory.
     pub(super) async fn archive_in(&self, path: &str) -> anyhow::Result<()> {
         let streams = ClientStreams {
             stdin: Some(Box::new(input(std::io::stdin())?)),
@@ -363,7 +361,7 @@ impl Inside {
         ended.check(&format!("`tar` failed in {path} in the container"))
     }
 
-    /// Runs a command with these streams, until it ends or all is cancelled.
+    /// Runs a command with these streams, until it ends or is cancelled.
     pub(super) async fn run(
         &self,
         words: &[&str],
@@ -375,7 +373,7 @@ impl Inside {
         }
     }
 
-    /// Runs a command with these streams; its error output is kept.
+    /// Runs a command with these streams and keeps its error output.
     async fn run_uncancelled(
         &self,
         words: &[&str],
@@ -386,7 +384,7 @@ impl Inside {
             cmd: words.iter().map(|word| (*word).to_owned()).collect(),
             tty: false,
             stdin: streams.stdin.is_some(),
-            // A command without any output must have one of the two.
+            // A command without any output must have standard output or standard error.
             stdout: streams.stdout.is_some(),
             stderr: true,
         };
@@ -400,7 +398,7 @@ impl Inside {
         let complaint = complaint.await?;
         match code {
             Ok(code) => Ok(Ended { code, complaint }),
-            // Some runtimes tell of a missing command as of a failed session.
+            // Some runtimes report a missing command as a failed session.
             Err(error) if is_missing(&error.to_string()) => Ok(Ended {
                 code: 127,
                 complaint: error.to_string(),
@@ -411,7 +409,7 @@ impl Inside {
         }
     }
 
-    /// Does what blocks on a thread of its own, beginning at once.
+    /// Starts blocking work on its own thread at once.
     pub(super) fn thread<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
@@ -441,12 +439,12 @@ impl Inside {
     }
 }
 
-/// Both ends close when the program is replaced.
+/// Creates a pipe. Both ends close on `execve`.
 pub(super) fn pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
     Ok(pipe_with(PipeFlags::CLOEXEC)?)
 }
 
-/// The beginning of what comes; the rest is read, too, lest the writer waits.
+/// Keeps the start of the output. The rest is read, too, so that the writer does not block.
 fn read_some(mut from: impl Read) -> String {
     let mut kept = Vec::new();
     let mut buffer = [0; 4096];
@@ -454,7 +452,7 @@ fn read_some(mut from: impl Read) -> String {
         let room = MAX_COMPLAINT.saturating_sub(kept.len()).min(read);
         let _ = kept.write_all(&buffer[..room]);
     }
-    // It comes from the container: nothing in it may steer a terminal.
+    // The text comes from the container and must not control the terminal.
     String::from_utf8_lossy(&kept)
         .trim()
         .chars()

@@ -1,5 +1,5 @@
-//! `cp`: files to and from containers, through commands run in them: `tar` where the container
-//! has it, else `cat`, which is good for single files.
+//! `cp`: copies files to and from containers with commands that run in them: `tar` if the container has it, else `cat`
+//! for single files.
 
 mod copied;
 mod inside;
@@ -19,7 +19,7 @@ use copied::{Copied, Keep};
 use inside::Inside;
 use place::Place;
 
-/// From where to where.
+/// Arguments of `cp`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Source: CONTAINER:PATH or a local path; - reads a tar archive from standard input
@@ -81,7 +81,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             copied?
         }
         _ = interrupt::received() => {
-            // What was begun is undone where it is written.
+            // The threads that write also undo partial work.
             inside.cancel();
             inside.settled().await;
             inside.take_back().await;
@@ -99,7 +99,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Out of the container.
+/// Copies from the container.
 async fn from(inside: &Inside, path: &str, here: &Path, keep: Keep) -> anyhow::Result<Copied> {
     let target = unpack::Target::new(path, here)?;
     match inside.unpack(path, target, keep).await? {
@@ -110,7 +110,7 @@ async fn from(inside: &Inside, path: &str, here: &Path, keep: Keep) -> anyhow::R
     }
 }
 
-/// Into the container.
+/// Copies into the container.
 async fn to(inside: &Inside, here: &Path, path: &str, keep: Keep) -> anyhow::Result<Copied> {
     let metadata = std::fs::symlink_metadata(here)
         .with_context(|| format!("cannot read {}", here.display()))?;

@@ -1,5 +1,5 @@
-//! Files here as an archive. A container may share what is packed and move things about meanwhile:
-//! below the first directory all is opened from the directory that holds it, and no link is followed.
+//! Packs local files into an archive. A container may share these files and move them meanwhile. Below the first
+//! directory, everything is opened relative to its parent directory, and no link is followed.
 
 use std::ffi::{CString, OsStr};
 use std::fs::File;
@@ -19,10 +19,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::copied::{Copied, Keep};
 
-/// Directories nested deeper are refused: somebody is playing games.
+/// Limit of nested directories; deeper trees are refused as an attack.
 const MAX_DEPTH: usize = 512;
 
-/// Writes what is at `path` as an archive in which it is called `name`.
+/// Writes the file or directory at `path` as an archive in which it is called `name`.
 pub(super) fn pack(
     path: &Path,
     name: &str,
@@ -46,12 +46,12 @@ pub(super) fn pack(
     Ok(packer.copied)
 }
 
-/// Where something is.
+/// Location of a file.
 struct Place<'a> {
     holder: BorrowedFd<'a>,
-    /// What it is called there.
+    /// Name in the parent directory.
     at: &'a OsStr,
-    /// The whole path, for messages alone.
+    /// Full path, for messages only.
     path: &'a Path,
 }
 
@@ -96,7 +96,7 @@ impl<W: Write> Packer<W> {
                 let size = u64::try_from(stat.st_size).unwrap_or(0);
                 let mut header = self.header(&stat, EntryType::Regular);
                 header.set_size(size);
-                // One that grows or shrinks meanwhile must keep to the size it was announced with.
+                // The content must match the announced size, even if the file grows or shrinks meanwhile.
                 let mut exactly = Exactly { file, left: size };
                 self.archive.append_data(&mut header, name, &mut exactly)?;
                 self.copied.files += 1;
@@ -126,7 +126,7 @@ impl<W: Write> Packer<W> {
         header.set_size(0);
         header.set_mtime(u64::try_from(stat.st_mtime).unwrap_or(0));
         match self.keep {
-            // The container's root owns what is put there.
+            // The files belong to root in the container.
             Keep::Plain => {
                 header.set_mode(stat.st_mode & 0o777);
                 header.set_uid(0);
@@ -147,7 +147,7 @@ fn open_directory(place: &Place<'_>) -> rustix::io::Result<OwnedFd> {
     openat(place.holder, place.at, flags, Mode::empty())
 }
 
-/// What is in a directory, in order.
+/// Returns the sorted names in a directory.
 fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
     let mut names = Dir::read_from(directory)?
         .map(|entry| Ok(entry?.file_name().to_owned()))
@@ -157,7 +157,7 @@ fn names(directory: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// A file that is no link and no pipe, whatever has taken its place since it was looked at: a container may write there.
+/// Opens a regular file. The container may have replaced it by a link or pipe since it was examined.
 pub(super) fn open_file(path: &Path) -> io::Result<File> {
     open_file_at(CWD, path)
 }
@@ -171,7 +171,7 @@ fn open_file_at(holder: BorrowedFd<'_>, name: impl Arg) -> io::Result<File> {
     Ok(file)
 }
 
-/// So many bytes of a file, with zeros for what is missing.
+/// Reads exactly the announced number of bytes, with zeros for missing ones.
 struct Exactly {
     file: File,
     left: u64,

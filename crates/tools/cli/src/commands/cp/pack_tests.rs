@@ -1,11 +1,11 @@
-//! Directories that a container exchanges while they are packed.
+//! Tests with directories that a container replaces while they are packed.
 
 use std::fs;
 use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// What is packed goes here; with the first of it a directory becomes a link to another.
+/// A writer that replaces a directory by a link when it gets the first bytes.
 struct Exchanged<'a> {
     archive: Vec<u8>,
     directory: &'a Path,
@@ -29,7 +29,7 @@ impl Write for Exchanged<'_> {
 
 #[test]
 fn a_directory_that_becomes_a_link_shows_nothing_of_where_it_leads() {
-    // So long are headers, and what is written together.
+    // Length of headers, and of the blocks that are written together.
     const HEADER: usize = 512;
     const WRITTEN: usize = 64 << 10;
     for (what, place, length) in [

@@ -1,23 +1,23 @@
-//! Where something is: in a container, here, or on a stream.
+//! Source or target of a copy: in a container, local, or a stream.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// A place as the command line names it.
+/// Source or target on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// The container's name or id, and the path in it.
+    /// Name or ID of the container, and the path in it.
     Container(String, String),
     Here(PathBuf),
-    /// An archive on the standard input or output.
+    /// An archive on standard input or output.
     Stream,
 }
 
 impl FromStr for Place {
     type Err = Infallible;
 
-    /// What begins like a path is one, whatever colons it has.
+    /// A text that starts like a path is a path, even if it contains colons.
     fn from_str(text: &str) -> Result<Self, Infallible> {
         if text == "-" {
             return Ok(Self::Stream);
@@ -32,8 +32,7 @@ impl FromStr for Place {
     }
 }
 
-/// The directory and the name of a path in a container. Without a name all that is in the
-/// directory is meant.
+/// Splits a path in a container into directory and name. Without a name it means everything in the directory.
 pub(super) fn split(path: &str) -> (String, Option<String>) {
     let whole = path.ends_with("/.") || path.ends_with("/..");
     let trimmed = path.trim_end_matches('/');

@@ -1,4 +1,4 @@
-//! Single files, for containers without `tar`.
+//! Copies of single files, for containers without `tar`.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -22,17 +22,17 @@ use super::inside::{Found, Inside, pipe};
 use super::pack::open_file;
 use super::place::split;
 
-/// Says that the file is open, and writes it.
+/// Shell command that reports that the file is open, and writes it.
 const CAT: &str = "{ echo >&3; cat; } 3>&1 > \"$1\"";
 
-/// The same beside the place, then moves there.
+/// The same with a temporary name and a rename.
 const CAT_THEN_MOVE: &str = "{ echo >&3; cat; } 3>&1 > \"$2\" && exec mv -f -- \"$2\" \"$1\"";
 
-/// How long nothing may come of what may be a pipe that has nobody at its other end. That it was a
-/// file when it was looked at says little: the container may have another there by then.
+/// Timeout for the first output of a command. The path may be a pipe without a writer: the container can replace the
+/// file after it was checked.
 const SILENCE: Duration = Duration::from_secs(10);
 
-/// Out of the container by `cat`. Mode and times are not told that way.
+/// Copies from the container with `cat`. Mode and times are not preserved.
 pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Result<Copied> {
     let (_, Some(name)) = split(path) else {
         bail!("without `tar` only single files can be copied");
@@ -89,12 +89,12 @@ pub(super) async fn from(inside: &Inside, path: &str, here: &Path) -> anyhow::Re
     })
 }
 
-/// Into the container by a shell's `cat`, else by `tee`.
+/// Copies into the container with a shell and `cat`, else with `tee`.
 pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Result<Copied> {
     let landing = inside.landing(here, path).await?;
     let path = landing.path();
     let temporary = landing.temporary();
-    // What is written beside its place takes the place of whatever is there.
+    // A temporary file is renamed over whatever exists.
     if temporary.is_none() && inside.found(&path).await? == Found::Other {
         bail!("{path} exists and is not a regular file");
     }
@@ -140,14 +140,14 @@ pub(super) async fn to(inside: &Inside, here: &Path, path: &str) -> anyhow::Resu
     )
 }
 
-/// Returns when nothing has begun for too long.
+/// Returns if nothing has started within the timeout.
 async fn silence(begun: oneshot::Receiver<()>) {
     if timeout(SILENCE, begun).await.is_ok() {
         std::future::pending::<()>().await;
     }
 }
 
-/// Tells of the first output of what has opened its file. The output itself is nothing to see.
+/// A writer that reports the first output of a command. The output itself is discarded.
 struct Heard(Option<oneshot::Sender<()>>);
 
 impl AsyncWrite for Heard {
@@ -171,8 +171,8 @@ impl AsyncWrite for Heard {
     }
 }
 
-/// A file that is gone unless it was moved to its place. A container may write in the directory, and
-/// have something else under its name any time: that is neither opened nor changed.
+/// A temporary file that is removed unless it was renamed into place. A container may replace it in a shared directory
+/// at any time; the replacement is neither opened nor changed.
 struct Temporary {
     directory: OwnedFd,
     name: OsString,

@@ -1,6 +1,5 @@
-//! An archive from a container as files here. Whatever it says, it is unpacked beneath the
-//! target: names that lead out of it or through a link are refused, links that point out of the
-//! tree and devices are left out.
+//! Unpacks an archive from a container, always beneath the target. Names that lead out of it or through a link are
+//! refused. Links that point out of the tree and devices are skipped.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,24 +21,23 @@ use tokio_util::sync::CancellationToken;
 use super::copied::{Copied, Keep};
 use super::place::split;
 
-/// Longer names of nested directories are refused.
+/// Limit of nested directories in a name.
 const MAX_DEPTH: usize = 512;
 
-/// What may follow the end of an archive; `tar` fills up its last record of 10 KiB.
+/// Limit of bytes after the end of an archive; `tar` pads its last record to 10 KiB.
 const MAX_PADDING: u64 = 1 << 20;
 
-/// Where an archive goes.
+/// Local target of an archive.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The directory, which is there.
+    /// Existing directory to unpack into.
     directory: PathBuf,
-    /// What the container calls it and what it is to be called here; without, all that is in
-    /// the archive goes into the directory.
+    /// Name in the container and local name; `None` to unpack everything into the directory.
     name: Option<(OsString, OsString)>,
 }
 
 impl Target {
-    /// Into a directory that is there, else under the name itself.
+    /// Unpacks into an existing directory, else under the name itself.
     pub(super) fn new(path: &str, here: &Path) -> anyhow::Result<Self> {
         let (_, name) = split(path);
         let name = name.map(OsString::from);
@@ -73,7 +71,7 @@ impl Target {
         }
     }
 
-    /// Unpacks it. What is new comes into place whole or not at all.
+    /// Unpacks the archive. A new tree is renamed into place when it is complete.
     pub(super) fn unpack(
         self,
         from: impl Read,
@@ -127,7 +125,7 @@ struct Unpacker {
     root: Option<(OsString, OsString)>,
     keep: Keep,
     copied: Copied,
-    /// Directories get their modes and times when nothing is put into them any more.
+    /// Directories that get their modes and times after everything is unpacked.
     directories: Vec<(PathBuf, RawMode, Timestamps)>,
 }
 
@@ -146,13 +144,12 @@ impl Unpacker {
             self.entry(&mut entry, &theirs)
                 .with_context(|| shown(&theirs))?;
         }
-        // An archive ends with blocks of zeros: where the stream ends first it was cut off, be it
-        // between two files.
+        // An archive ends with blocks of zeros. If the stream ends before them, it was truncated.
         let mut rest = archive.into_inner();
         if rest.at_end {
             bail!("the tar archive from the container is truncated");
         }
-        // Padding that nobody reads would be an error to the one who sends it.
+        // If the padding is not read, the sender fails.
         io::copy(&mut rest.by_ref().take(MAX_PADDING), &mut io::sink())?;
         Ok(())
     }
@@ -165,7 +162,7 @@ impl Unpacker {
         match kind {
             EntryType::Directory => self.make_directory(entry, &path),
             EntryType::Regular | EntryType::Continuous => self.make_file(entry, &path),
-            // A header of 512 bytes would have any number of zeros written here.
+            // A header of 512 bytes could cause any number of zeros to be written here.
             EntryType::GNUSparse => {
                 bail!("the container sent a sparse file, which is not supported")
             }
@@ -180,8 +177,8 @@ impl Unpacker {
         }
     }
 
-    /// Where an entry goes; `None` for the directory itself. A container that sends other names
-    /// than it was asked for would choose files here.
+    /// Returns the target of an entry; `None` for the directory itself. Entries with unexpected names are refused, so
+    /// that the container cannot choose local files.
     fn path(&self, theirs: &Path) -> anyhow::Result<Option<PathBuf>> {
         let mut names = Vec::new();
         for component in theirs.components() {
@@ -209,7 +206,7 @@ impl Unpacker {
         }
     }
 
-    /// The directory that holds a path, and its name there.
+    /// Opens the parent directory of a path, and returns the name in it.
     fn parent(&self, path: &Path) -> anyhow::Result<(OwnedFd, OsString)> {
         let name = path.file_name().context("it has no name")?.to_owned();
         let parent = match path.parent() {
@@ -223,7 +220,7 @@ impl Unpacker {
         }
     }
 
-    /// A directory of the tree, reached through no link.
+    /// Opens a directory of the tree without following links.
     fn beneath(&self, path: &Path) -> rustix::io::Result<OwnedFd> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -246,7 +243,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Written beside its place and moved there whole: what was there stays until then.
+    /// Writes a file under a temporary name and renames it: an existing file stays until then.
     fn make_file<R: Read>(&mut self, entry: &mut Entry<'_, R>, path: &Path) -> anyhow::Result<()> {
         let (parent, name) = self.parent(path)?;
         if statat(&parent, &name, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| {
@@ -314,7 +311,7 @@ impl Unpacker {
             .path(&target)?
             .context("the target of the hard link does not exist")?;
         let (there, its_name) = self.parent(&target)?;
-        // A symbolic link that is called otherwise, too, leads elsewhere from there.
+        // A hard link to a symbolic link would resolve it from another directory.
         if let Ok(leads_to) = readlinkat(&there, &its_name, Vec::new()) {
             let leads_to = Path::new(OsStr::from_bytes(leads_to.to_bytes()));
             if !self.stays_within(leads_to, path) {
@@ -330,13 +327,12 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Whether a symbolic link at this path stays in the tree, whatever else is unpacked. So it
-    /// must go up only from what are directories already, which nothing takes the place of: going
-    /// up from a link would be going up from where that leads.
+    /// Returns whether a symbolic link at this path stays in the tree, whatever else is unpacked. `..` is allowed only
+    /// from existing directories, which nothing can replace: from a link it would lead elsewhere.
     fn stays_within(&self, target: &Path, path: &Path) -> bool {
         let mut place = path.parent().unwrap_or(Path::new("")).to_owned();
         let depth = |place: &Path| place.components().count();
-        // The root of the tree itself may be a link: then nothing is beneath it.
+        // If the root of the tree is a link, nothing is beneath it.
         let root = depth(&place).min(usize::from(self.root.is_some()));
         for component in target.components() {
             match component {
@@ -382,7 +378,7 @@ impl Unpacker {
         Ok(())
     }
 
-    /// Set-id bits of a container's files are nothing to have here unasked.
+    /// Returns the mode without set-ID bits, unless they are requested.
     fn mode<R: Read>(&self, entry: &Entry<'_, R>, default: RawMode) -> RawMode {
         let mode = entry.header().mode().unwrap_or(default);
         match self.keep {
@@ -391,7 +387,7 @@ impl Unpacker {
         }
     }
 
-    /// From the inside out.
+    /// Sets modes and times of directories, innermost first.
     fn finish_directories(&mut self) {
         for (path, mode, times) in std::mem::take(&mut self.directories).into_iter().rev() {
             let Ok((parent, name)) = self.parent(&path) else {
@@ -405,7 +401,7 @@ impl Unpacker {
     }
 }
 
-/// A reader that notices its end.
+/// A reader that records the end of the stream.
 struct Watched<R> {
     from: R,
     at_end: bool,
@@ -439,24 +435,24 @@ fn times<R: Read>(entry: &Entry<'_, R>) -> Timestamps {
 
 fn open_directory(parent: impl std::os::fd::AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // The target itself may be reached through links, which are the user's own.
+    // The target itself may be reached through links of the user.
     if parent.as_fd().as_raw_fd() == CWD.as_raw_fd() {
         return open(Path::new(name), flags, Mode::empty());
     }
     openat(parent, name, flags | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Makes room for something else; a directory stays.
+/// Removes a file to make room for another; directories stay.
 fn remove_file(parent: &OwnedFd, name: &OsStr) {
     let _ = unlinkat(parent, name, AtFlags::empty());
 }
 
-/// Takes back what was begun.
+/// Removes a partial copy.
 fn remove(directory: &OwnedFd, name: &OsStr) {
     let _ = orlop_fs::remove_tree_at(directory, name);
 }
 
-/// A name from a container, fit for a terminal.
+/// Makes a name from the container safe to print on a terminal.
 fn shown(path: &Path) -> String {
     let text = path.to_string_lossy();
     text.chars()

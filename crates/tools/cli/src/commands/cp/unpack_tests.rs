@@ -1,4 +1,4 @@
-//! Archives that would write elsewhere than they are unpacked.
+//! Tests with archives that try to write outside of their target.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -15,7 +15,7 @@ impl Sent {
         Self(Builder::new(Vec::new()))
     }
 
-    /// An entry with whatever name: the library's own functions refuse the worst of them.
+    /// Adds an entry with any name: the library's own functions refuse the worst names.
     fn entry(mut self, kind: EntryType, name: &str, link: &str, text: &str) -> Self {
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
@@ -80,7 +80,7 @@ fn a_header_that_stands_for_gigabytes_of_zeros_is_refused() {
     header.set_entry_type(EntryType::GNUSparse);
     header.set_path("data").unwrap();
     header.set_size(0);
-    // One hole up to the end of the file: where it ends, and how large the file is.
+    // The fields for the end of a hole and for the size of the file.
     for at in [386, 483] {
         header.as_mut_bytes()[at..at + 12].copy_from_slice(b"00077777000\0");
     }
@@ -93,7 +93,7 @@ fn a_header_that_stands_for_gigabytes_of_zeros_is_refused() {
     assert_eq!(left(directory.path()), Vec::<String>::new());
 }
 
-/// Nothing is written beside the target, or over what is not the copy's, whatever a container sends.
+/// No fuzzed archive writes outside of the target or over files that are not part of the copy.
 #[test]
 fn fuzzed_archives_write_nothing_outside_of_the_target() {
     let directory = tempfile::tempdir().unwrap();
@@ -215,7 +215,7 @@ fn links_out_of_the_tree_and_devices_are_left_out_and_set_id_bits_dropped() {
     assert_eq!(mode & 0o7777, 0o755);
 }
 
-/// What stands in the tree once all is unpacked must lead nowhere else, however it is combined.
+/// Links must not lead out of the tree, in any combination.
 #[test]
 fn links_do_not_lead_out_of_the_tree_together() {
     let tree = || {
@@ -251,7 +251,7 @@ fn links_do_not_lead_out_of_the_tree_together() {
         let evil = fs::symlink_metadata(directory.path().join("data/evil"));
         assert!(evil.is_err(), "{what}");
     }
-    // What goes up from directories alone is as good as any.
+    // Links that go up only through directories are unpacked.
     let directory = tempfile::tempdir().unwrap();
     let copied = evil(up(tree()), "a/b/../../a/b/up/a")
         .unpack("/data", directory.path())
@@ -287,7 +287,7 @@ fn an_archive_that_breaks_off_leaves_nothing() {
         .file("data/b", &"y".repeat(5000));
     let bytes = sent.0.into_inner().unwrap();
     let never = CancellationToken::new();
-    // In the middle of a file, and between two of them.
+    // Truncated inside a file, and between two files.
     for length in [4096, 1536] {
         let cut = &bytes[..length];
         let target = Target::new("/data", directory.path()).unwrap();

@@ -1,4 +1,4 @@
-//! `events`: what happens to containers, as it happens, and what has happened before.
+//! `events`: streams container events, and shows past ones.
 
 mod past;
 mod unreadable;
@@ -17,7 +17,7 @@ use crate::connect::Session;
 use crate::input::moment;
 use crate::output::{self, Format, FormatFlags, Style, rfc3339, short_id, stdout};
 
-/// Which events, and how to show them.
+/// Arguments of `events`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     let mut events = session.runtime().await?.container_events().await?;
     let style = Style::of(&io::stdout());
     let mut failures = Failures::watch(session).await?;
-    // After the subscription, so that nothing is missed between the two.
+    // After the subscription, so that no event is missed in between.
     let (past, past_events) = match since {
         Some(since) => Past::since(session, since).await?,
         None => Default::default(),
@@ -77,11 +77,11 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What happens on a node.
+/// An event of the node.
 enum Event {
-    /// To a container or pod.
+    /// Event of a container or pod.
     Container(Box<ContainerEventResponse>),
-    /// What is not here of an image was read, and could not be fetched.
+    /// Data of a lazily pulled image was read and could not be fetched.
     Unreadable(ReadFailure),
 }
 
@@ -101,7 +101,7 @@ impl Event {
     }
 }
 
-/// What an event must be like.
+/// A condition of the filter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Condition {
     Type(ContainerEventType),
@@ -147,7 +147,7 @@ impl FromStr for Condition {
     }
 }
 
-/// Conditions by kind: of each kind one must hold. Labels are kinds of their own.
+/// Conditions by kind: for each kind one must match. Each label key is a kind.
 struct Filter(BTreeMap<String, Vec<Condition>>);
 
 impl Filter {
@@ -198,7 +198,7 @@ impl Condition {
     }
 }
 
-/// The container that the event is about; a pod's own events have none.
+/// Returns the container of the event; events of a pod itself have none.
 fn container(event: &ContainerEventResponse) -> Option<&ContainerStatus> {
     event
         .containers_statuses
@@ -213,7 +213,7 @@ fn name(status: &ContainerStatus) -> Option<&str> {
         .map(|metadata| metadata.name.as_str())
 }
 
-/// `TIME TYPE NAMESPACE/POD CONTAINER ID`, with the exit code of what has ended.
+/// Formats `TIME TYPE NAMESPACE/POD CONTAINER ID`, with the exit code of an exited container.
 fn line(event: &ContainerEventResponse, style: Style) -> String {
     let (word, colour) = match event.container_event_type() {
         ContainerEventType::ContainerCreatedEvent => ("created", 36),

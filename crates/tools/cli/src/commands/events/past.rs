@@ -1,4 +1,4 @@
-//! What has happened already. Only orlop keeps it.
+//! Past events. Only orlop keeps them.
 
 use std::collections::HashSet;
 
@@ -12,12 +12,12 @@ use tonic::Code;
 use crate::connect::{Session, refused};
 use crate::output::rfc3339;
 
-/// Which events were kept.
+/// Keys of the past events that were shown.
 #[derive(Default)]
 pub(super) struct Past(HashSet<(String, i32, i64)>);
 
 impl Past {
-    /// What has happened from a time on, as far as it is kept, in the order of time.
+    /// Returns the kept events since a time, in order.
     pub(super) async fn since(
         session: &Session,
         since: Timestamp,
@@ -46,8 +46,7 @@ impl Past {
         Ok((Self(events.iter().map(key).collect()), events))
     }
 
-    /// Whether an event that is told now was among them: what happened between the subscription and the
-    /// question is in both.
+    /// Returns whether a new event was already shown: events between the subscription and the query are in both.
     pub(super) fn has(&self, event: &ContainerEventResponse) -> bool {
         self.0.contains(&key(event))
     }

@@ -1,4 +1,4 @@
-//! Reads of what is not here of an image and cannot be fetched. Only orlop tells.
+//! Events for data of lazily pulled images that cannot be fetched. Only orlop reports them.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use tonic::{Code, Streaming};
 use crate::connect::{Dialect, Session};
 use crate::output::{Style, rfc3339};
 
-/// How long the watch may take to begin.
+/// Timeout for the start of the watch.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The failures from now on.
+/// Stream of future read failures.
 pub(super) struct Failures {
     stream: Option<Streaming<ReadFailure>>,
 }
 
 impl Failures {
-    /// Begins to watch. crictl knows no such events.
+    /// Starts to watch. In crictl mode there are no such events.
     pub(super) async fn watch(session: &Session) -> anyhow::Result<Self> {
         if session.dialect == Dialect::Crictl {
             return Ok(Self { stream: None });
@@ -33,13 +33,13 @@ impl Failures {
         })
     }
 
-    /// The next one; never where nobody tells.
+    /// Waits for the next failure; forever if the runtime reports none.
     pub(super) async fn next(&mut self) -> ReadFailure {
         if let Some(stream) = &mut self.stream {
             match stream.message().await {
                 Ok(Some(failure)) => return failure,
                 Err(status) if status.code() == Code::DataLoss => say!("{}", status.message()),
-                // The other stream tells what is wrong.
+                // The container event stream reports the error.
                 Ok(None) | Err(_) => {}
             }
         }
@@ -61,7 +61,7 @@ pub(super) fn value(failure: &ReadFailure) -> Value {
     })
 }
 
-/// `TIME unreadable IMAGE REGISTRY REASON`.
+/// Formats `TIME unreadable IMAGE REGISTRY REASON`.
 pub(super) fn line(failure: &ReadFailure, style: Style) -> String {
     let names = failure.images.join(",");
     let image = [&names, &failure.layer]

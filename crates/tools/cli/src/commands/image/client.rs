@@ -5,7 +5,7 @@ use tonic::transport::Channel;
 
 use crate::connect::Session;
 
-/// A client of orlop's own service. Its calls have no deadline: an archive takes its time.
+/// Creates a client of orlop's own service. Calls have no deadline, as an archive may take long.
 pub(super) async fn client(session: &Session) -> anyhow::Result<ImagesClient<Channel>> {
     let connection = session.patient_image_connection().await?;
     Ok(connection.orlop_images())

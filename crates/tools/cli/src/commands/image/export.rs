@@ -14,7 +14,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::terminal::interrupt;
 
-/// Which images, and where to.
+/// Arguments of `image export`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Names or IDs of the images
@@ -93,16 +93,16 @@ fn ends_in_slash(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
-/// Chunks that may wait to be written.
+/// Limit of chunks that wait to be written.
 const QUEUE: usize = 4;
 
-/// Writes the files of the archive into a directory, which must be empty or missing.
+/// Unpacks the archive into a directory, which must be empty or missing.
 async fn unpack(mut chunks: Streaming<ExportImagesResponse>, to: PathBuf) -> anyhow::Result<()> {
     let (queue, parts) = mpsc::channel(QUEUE);
     let writing = tokio::task::spawn_blocking(move || write_directory(parts, &to));
     let feeding = async {
         while let Some(message) = chunks.message().await.map_err(refused)? {
-            // Whoever doesn't take it has failed, and says why below.
+            // If the receiver is gone it has failed; its error is reported below.
             if queue.send(Some(message.chunk)).await.is_err() {
                 return anyhow::Ok(());
             }
@@ -114,7 +114,7 @@ async fn unpack(mut chunks: Streaming<ExportImagesResponse>, to: PathBuf) -> any
         fed = feeding => fed.context("cannot export"),
         _ = interrupt::received() => Err(anyhow!("interrupted; the incomplete output was removed")),
     };
-    // Without its end it is taken back.
+    // Without the end marker the unpacked files are removed.
     drop(queue);
     let written = writing.await?;
     fed.and(written)
@@ -134,7 +134,7 @@ fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
     };
     let done = tar::Archive::new(input).unpack(to);
     if done.is_err() {
-        // Half a layout is never left.
+        // A partial layout is always removed.
         for entry in fs::read_dir(to).into_iter().flatten().flatten() {
             let _ = orlop_fs::remove_tree(&entry.path());
         }
@@ -145,10 +145,10 @@ fn write_directory(parts: Parts, to: &Path) -> anyhow::Result<()> {
     done.with_context(failed)
 }
 
-/// Chunks, and nothing as the archive's end.
+/// Chunks; `None` marks the end of the archive.
 type Parts = mpsc::Receiver<Option<Vec<u8>>>;
 
-/// Reads the chunks one after the other.
+/// A reader of the queued chunks.
 struct Chunks {
     parts: Parts,
     chunk: io::Cursor<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! `image fetch`: gets all of images here whose layers come as they are read.
+//! `image fetch`: downloads the remaining data of lazily pulled images.
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::output::{short_bytes, write_all};
 
 const BAR: u64 = 30;
 
-/// Which images.
+/// Arguments of `image fetch`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Names or IDs of the images
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     images: Vec<String>,
 }
 
-/// Fails if one of them cannot be had.
+/// Fails if the data of an image cannot be fetched.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let request = FetchImagesRequest {
         images: args.images,
@@ -37,7 +37,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
         .map_err(refused)
         .context("cannot fetch")?
     {
-        // Nobody may read any more what is nothing but a show.
+        // Nobody may read the progress output any more.
         let _ = io::stderr().write_all(painter.paint(&image).as_bytes());
         if !image.error.is_empty() {
             code = ExitCode::FAILURE;
@@ -49,10 +49,10 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     Ok(code)
 }
 
-/// Turns states into text: a line that is painted anew on a terminal, else one for each tenth.
+/// Formats progress: a line that is redrawn on a terminal, else one line for each tenth.
 struct Painter {
     bars: bool,
-    /// The image told of last, and how many tenths of it.
+    /// The image and tenth that were printed last.
     told: Option<(String, u64)>,
 }
 
@@ -99,7 +99,7 @@ fn bar(image: &ImageHere) -> String {
     )
 }
 
-/// How many of so many parts are here.
+/// Returns how many of `of` parts are present.
 fn part(image: &ImageHere, of: u64) -> u64 {
     let bytes = u128::from(image.bytes.min(image.size)) * u128::from(of);
     let part = bytes.checked_div(u128::from(image.size)).unwrap_or(0);
@@ -129,7 +129,7 @@ mod tests {
         let mut over = image(2_000_000);
         over.whole = true;
         assert_eq!(painter.paint(&over), "\r\x1b[2K");
-        // What a server says need not make sense.
+        // The numbers of a server may be inconsistent.
         assert!(super::bar(&image(u64::MAX)).ends_with("2MB/2MB"));
     }
 

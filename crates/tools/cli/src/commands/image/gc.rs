@@ -1,4 +1,4 @@
-//! `image gc`: removes what no image, pull or container uses.
+//! `image gc`: removes data that no image, pull or container uses.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::{bytes, write_all};
 
-/// What to remove.
+/// Arguments of `image gc`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print what would be removed, but remove nothing

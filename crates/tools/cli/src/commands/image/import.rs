@@ -1,4 +1,4 @@
-//! `image import`: takes in the images of an archive or of a directory.
+//! `image import`: imports images from an archive or directory.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,13 +19,13 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::write_all;
 
-/// Bytes of a message.
+/// Bytes in one message.
 const CHUNK: usize = 256 << 10;
 
-/// Messages that may wait for the runtime.
+/// Limit of messages that wait for the runtime.
 const QUEUE: usize = 4;
 
-/// Which archive.
+/// Arguments of `image import`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Archive: an OCI image layout or the output of `docker save`, optionally compressed with gzip
@@ -71,8 +71,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     Ok(write_all(&text)?)
 }
 
-/// Has the runtime on this connection take in an archive while it is written. Returns a line for each image: its id
-/// and its names.
+/// Imports an archive over this connection while it is written. Returns a line with the ID and names of each image.
 pub async fn import_archive(
     connection: &Connection,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
@@ -87,7 +86,7 @@ pub async fn import_archive(
     }
 }
 
-/// Why an archive was not taken in.
+/// Reason why an archive was not sent completely.
 enum Unsent {
     Unread(io::Error),
     Refused(Status),
@@ -109,9 +108,9 @@ async fn send(
             return;
         }
         match write(&queue) {
-            // The runtime has all it wants, or refused; its answer says which.
+            // The runtime has enough or refused; its response tells which.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                // With the queue: its end would be the archive's end, and this archive has none.
+                // The queue stays open: closing it would mark the end of an archive that is incomplete.
                 let _ = failed.send((error, queue));
             }
             _ => {}
@@ -128,7 +127,7 @@ async fn send(
     Ok(text)
 }
 
-/// Where the images are.
+/// Source of the images.
 enum Input {
     Archive(Box<dyn Read + Send>),
     Directory(PathBuf),
@@ -143,7 +142,7 @@ fn pack(dir: &Path, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()>
     archive.into_inner()?.flush()
 }
 
-/// Makes a message of what is written.
+/// A writer that sends its input as messages.
 struct Chunks<'a>(&'a mpsc::Sender<ImportImagesRequest>);
 
 impl Write for Chunks<'_> {
@@ -160,11 +159,11 @@ impl Write for Chunks<'_> {
     }
 }
 
-/// Sends what there is to read.
+/// Sends everything from a reader.
 fn feed(mut input: impl Read, queue: &mpsc::Sender<ImportImagesRequest>) -> io::Result<()> {
     loop {
         let chunk = orlop_fs::read_start(&mut input, CHUNK as u64)?;
-        // The runtime has all it wants, or refused; its answer says which.
+        // The runtime has enough or refused; its response tells which.
         if chunk.is_empty() || queue.blocking_send(message(Part::Chunk(chunk))).is_err() {
             return Ok(());
         }

@@ -1,5 +1,4 @@
-//! `image`: what orlop does with images beyond the CRI. Without a word it is crictl's `image`,
-//! another name of `images`.
+//! `image`: orlop's image operations beyond the CRI. Without a subcommand it is an alias of `images`, as in crictl.
 
 mod client;
 mod export;
@@ -19,7 +18,7 @@ pub use import::import_archive;
 use super::images;
 use crate::connect::Session;
 
-/// What to do with images.
+/// Arguments of `image`.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[group(skip)]

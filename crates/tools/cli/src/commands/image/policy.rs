@@ -1,4 +1,4 @@
-//! `image policy`: whether an image may be used, and why.
+//! `image policy`: shows whether the signature policy allows an image, and why.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::write_all;
 
-/// Which image, and for whom.
+/// Arguments of `image policy`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Name or ID of the image
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     remote: bool,
 }
 
-/// Fails if the image may not be used.
+/// Fails if the image is not allowed.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let request = JudgeImageRequest {
         image: args.image.clone(),

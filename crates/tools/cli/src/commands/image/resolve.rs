@@ -1,4 +1,4 @@
-//! `image resolve`: what a name stands for, and who would be asked for it.
+//! `image resolve`: shows the full name of an image and the registries it is pulled from.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::{self, Format, FormatFlags, stdout, write_all};
 
-/// Which name, and for whom.
+/// Arguments of `image resolve`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Full or short name of the image
@@ -28,7 +28,7 @@ pub(crate) struct Args {
     format: FormatFlags,
 }
 
-/// Fails if nobody would be asked.
+/// Fails if there is no registry to pull from.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let format = args.format.or_table()?;
     let request = ResolveImageRequest {
@@ -51,7 +51,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCod
     Ok(ExitCode::from(u8::from(!is_served(&answer))))
 }
 
-/// With the docker backend there is no such service.
+/// Explains the error of the docker backend, which has no such service.
 fn not_ours(status: Status) -> anyhow::Error {
     if status.code() == Code::Unimplemented {
         return anyhow!(

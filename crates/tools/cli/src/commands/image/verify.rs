@@ -1,4 +1,4 @@
-//! `image verify`: compares what is stored with its digests.
+//! `image verify`: compares stored data with its digests.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::write_all;
 
-/// Which images.
+/// Arguments of `image verify`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Names or IDs of the images [default: all]
@@ -22,17 +22,17 @@ pub(crate) struct Args {
     repair: bool,
 }
 
-/// How the command ends: with the worst that an image has.
+/// Result of the command: the worst of all images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Usable,
-    /// Nothing is broken, but something cannot be used: the node is to be mended, and no image.
+    /// Nothing is broken, but something cannot be used: the node needs a repair, not an image.
     Unlabelled,
-    /// It stays so.
+    /// An image is broken and was not repaired.
     Broken,
 }
 
-/// Fails if an image is broken and stays so, or if one cannot be used.
+/// Fails if an image remains broken or cannot be used.
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<ExitCode> {
     let request = VerifyImagesRequest {
         images: args.images,

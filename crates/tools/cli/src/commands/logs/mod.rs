@@ -1,5 +1,4 @@
-//! `logs`: the log of a container, or of all containers of a pod, read from files on this
-//! machine.
+//! `logs`: shows the log of a container, or of all containers of a pod, from files on this machine.
 
 mod pod;
 mod printer;
@@ -20,11 +19,11 @@ use crate::input::moment;
 use crate::input::select::{self, Thing};
 use printer::Printer;
 
-/// How often a followed log is looked at, and how often its container.
+/// Intervals at which a followed log and its container are polled.
 const GLANCE: Duration = Duration::from_millis(100);
 const GLANCES_PER_STATUS: u32 = 10;
 
-/// Which log, and which part of it.
+/// Arguments of `logs`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Name or ID of the container, or of a pod for the logs of all its containers
@@ -72,7 +71,7 @@ pub struct Args {
     no_prefix: bool,
 }
 
-/// The part of a log that is wanted.
+/// The requested part of a log.
 #[derive(Debug, Clone, Copy)]
 struct Part {
     since: Option<Timestamp>,
@@ -106,7 +105,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
             let pod = select::pod(&client, pod).await?;
             return pod::run(&client, &pod, name.as_deref(), &args, part).await;
         }
-        // Of crictl a word is never a pod, and what isn't known is the runtime's to say.
+        // In crictl mode the argument is never a pod, and the runtime reports an unknown container.
         (None, Some(word)) if session.dialect == Dialect::Crictl => {
             select::container(&client, word).await?
         }
@@ -140,7 +139,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     follow_log(&mut log, &mut printer, follow.then_some((&client, &id))).await
 }
 
-/// Opens a container's log where the wanted part of it begins.
+/// Opens a container's log at the start of the requested part.
 async fn open(
     client: &RuntimeClient,
     status: &ContainerStatus,
@@ -161,7 +160,7 @@ async fn open(
     Ok(log)
 }
 
-/// Where the log is.
+/// Returns the path of the log.
 fn log_path(status: &ContainerStatus, previous: bool) -> anyhow::Result<PathBuf> {
     if status.log_path.is_empty() {
         bail!(
@@ -181,7 +180,7 @@ fn log_path(status: &ContainerStatus, previous: bool) -> anyhow::Result<PathBuf>
     Ok(path.with_file_name(format!("{attempt}.log")))
 }
 
-/// The instance before this one; empty if the runtime has forgotten it.
+/// Returns the ID of the previous instance; empty if the runtime no longer has it.
 async fn id_before(client: &RuntimeClient, status: &ContainerStatus) -> anyhow::Result<String> {
     let own = ["io.kubernetes.pod.uid", "io.kubernetes.container.name"];
     let labels = status.labels.iter();
@@ -202,7 +201,7 @@ async fn id_before(client: &RuntimeClient, status: &ContainerStatus) -> anyhow::
     Ok(found.map(|container| container.id).unwrap_or_default())
 }
 
-/// Prints until the end; with a container, until it has ended and all is printed.
+/// Prints until the end of the log; with a container, until it has exited and everything is printed.
 async fn follow_log(
     log: &mut Log,
     printer: &mut Printer,
@@ -229,14 +228,13 @@ async fn follow_log(
             continue;
         }
         if glances % GLANCES_PER_STATUS == 0 {
-            // One more reading after the end: the last lines may be written while we ask.
+            // Read once more after the exit: the last lines may be written during the query.
             ended = !runs(client, id).await;
         }
     }
 }
 
-/// Whether more may come. A runtime that doesn't answer may be about to be restarted, its
-/// containers running on.
+/// Returns whether more output may come. A runtime that does not respond may be restarting while its containers run on.
 async fn runs(client: &RuntimeClient, id: &str) -> bool {
     match client.container_status(id, false).await {
         Ok(answer) => {

@@ -1,5 +1,4 @@
-//! The logs of all containers of a pod as one: in the order of time, each line with the name of
-//! its container.
+//! The merged logs of all containers of a pod, ordered by time, each line with the name of its container.
 
 use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::io::{self, Write};
@@ -14,16 +13,16 @@ use orlop_fs::FollowedLog as Log;
 use super::{Args, GLANCE, GLANCES_PER_STATUS, Part, open};
 use crate::output::{Style, stdout};
 
-/// Colours that names take in turn: cyan, yellow, green, magenta, blue, red.
+/// Colours of the names, in turn: cyan, yellow, green, magenta, blue, red.
 const COLOURS: [u8; 6] = [36, 33, 32, 35, 34, 31];
 
-/// A part of a line longer than this is printed as if it were whole.
+/// A longer part of a line is printed as if it were complete.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// How many whole lines of one log are read before those of the others are looked at.
+/// Number of complete lines to read from one log before the others are read.
 const AHEAD: usize = 256;
 
-/// Prints the logs of a pod's containers; those of one name only, if it is given.
+/// Prints the logs of a pod's containers, or only of those with the given name.
 pub(super) async fn run(
     client: &RuntimeClient,
     pod: &str,
@@ -54,14 +53,14 @@ pub(super) async fn run(
         tokio::time::sleep(GLANCE).await;
         glances += 1;
         if glances % GLANCES_PER_STATUS == 0 {
-            // A runtime that doesn't answer may be about to be restarted, its pods running on.
+            // A runtime that does not respond may be restarting while its pods run on.
             let _ = merged.take_in(client, pod, name, false).await;
             ended = has_ended(client, pod).await;
         }
     }
 }
 
-/// Whether nothing more can come.
+/// Returns whether no more output can come.
 async fn has_ended(client: &RuntimeClient, pod: &str) -> bool {
     match client.pod_sandbox_status(pod, false).await {
         Ok(answer) => answer
@@ -76,9 +75,9 @@ struct Merged {
     part: Part,
     prefix: bool,
     sources: Vec<Source>,
-    /// The containers seen.
+    /// Containers seen so far.
     known: HashSet<String>,
-    /// The names seen, with their colours.
+    /// Names seen so far, with their colours.
     colours: BTreeMap<String, u8>,
     left: Option<u64>,
 }
@@ -95,7 +94,7 @@ impl Merged {
         }
     }
 
-    /// Opens the logs of containers not seen before.
+    /// Opens the logs of new containers.
     async fn take_in(
         &mut self,
         client: &RuntimeClient,
@@ -116,7 +115,7 @@ impl Merged {
             let answer = client.container_status(&container.id, false).await?;
             let status = answer.status.unwrap_or_default();
             if status.state() == ContainerState::ContainerCreated {
-                // It has not written anything yet, and may have no log.
+                // The container has not written anything and may have no log yet.
                 continue;
             }
             self.known.insert(container.id);
@@ -139,7 +138,7 @@ impl Merged {
         });
     }
 
-    /// Prints what there is; `false` when no more may be printed.
+    /// Prints the available lines; `false` when the limit is reached.
     fn print(&mut self) -> anyhow::Result<bool> {
         let (out_style, err_style) = (Style::of(&io::stdout()), Style::of(&io::stderr()));
         let width = self.colours.keys().map(String::len).max().unwrap_or(0);
@@ -181,7 +180,7 @@ impl Merged {
                 *left -= text.len() as u64;
             }
             if to_err {
-                // In the order it was written, where both go to one place.
+                // Keeps the written order if both streams go to one file.
                 out.flush()?;
                 io::stderr().lock().write_all(&text)?;
             } else {
@@ -195,7 +194,7 @@ impl Merged {
     }
 }
 
-/// Of containers with one name the one created last: the others' logs are `--previous`.
+/// Returns the latest container of each name; the logs of earlier ones are shown by `--previous`.
 fn newest_of_each_name(mut containers: Vec<Container>) -> Vec<Container> {
     containers.sort_by_key(|container| std::cmp::Reverse(container.created_at));
     let mut names = HashSet::new();
@@ -207,11 +206,11 @@ fn newest_of_each_name(mut containers: Vec<Container>) -> Vec<Container> {
     containers
 }
 
-/// One log among several.
+/// The log of one container.
 struct Source {
     name: String,
     log: Log,
-    /// Lines of the two streams that go on.
+    /// Incomplete lines of the two streams.
     halves: [Half; 2],
     /// Lines read ahead.
     lines: VecDeque<Line>,
@@ -219,7 +218,7 @@ struct Source {
 
 #[derive(Default)]
 struct Half {
-    /// When its latest part was written.
+    /// Time of its latest part.
     time: String,
     content: Vec<u8>,
 }
@@ -232,7 +231,7 @@ struct Line {
 }
 
 impl Source {
-    /// Reads ahead, unless there is something left.
+    /// Reads ahead, unless lines are left.
     fn read(&mut self) -> anyhow::Result<()> {
         if !self.lines.is_empty() {
             return Ok(());
@@ -268,7 +267,7 @@ impl Source {
         }
     }
 
-    /// Nothing more is written: what has no line end is a line all the same.
+    /// Completes unterminated lines, as nothing more is written.
     fn finish(&mut self) {
         for (half, stream) in self.halves.iter_mut().zip([Stream::Stdout, Stream::Stderr]) {
             if !half.content.is_empty() {
@@ -281,7 +280,7 @@ impl Source {
 impl Half {
     fn line(self, stream: Stream) -> Line {
         Line {
-            // A line without a time comes at once, not never.
+            // A line without a valid time is printed at once.
             time: self.time.parse().unwrap_or(Timestamp::UNIX_EPOCH),
             time_as_written: self.time,
             stream,
@@ -313,7 +312,7 @@ mod tests {
         assert_eq!(ids, ["b2", "a3"]);
     }
 
-    /// A log with these lines, read.
+    /// Creates a log with these lines and reads it.
     fn source(text: &str) -> (tempfile::TempDir, Source) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("0.log");
@@ -348,7 +347,7 @@ mod tests {
             (Stream::Stdout, "2026-01-01T00:00:03Z", "one"),
         ];
         assert_eq!(told(&source), expected);
-        // What is without a line end is a line when nothing more comes.
+        // An unterminated line is complete when nothing more comes.
         source.finish();
         let last = (Stream::Stdout, "2026-01-01T00:00:04Z", "end");
         assert_eq!(told(&source).last(), Some(&last));

@@ -1,4 +1,4 @@
-//! Prints the entries of one log.
+//! Printer of one log's entries.
 
 use std::io::{self, Write};
 
@@ -12,14 +12,14 @@ pub(super) struct Printer {
     pub(super) since: Option<Timestamp>,
     pub(super) only: Option<Stream>,
     pub(super) timestamps: bool,
-    /// Bytes that may still be printed.
+    /// Bytes left to print.
     pub(super) left: Option<u64>,
-    /// Whether the next entry begins a line, for each stream.
+    /// Whether the next entry starts a line, for each stream.
     pub(super) begin: [bool; 2],
 }
 
 impl Printer {
-    /// Prints what there is; `false` when no more may be printed.
+    /// Prints the available entries; `false` when the limit is reached.
     pub(super) fn all(&mut self, log: &mut Log, out: &mut impl Write) -> anyhow::Result<bool> {
         while let Some(line) = log.line().context("cannot read the log")? {
             match Line::parse(&line) {
@@ -29,7 +29,7 @@ impl Printer {
                     let more = match entry.stream {
                         Stream::Stdout => self.print(&entry, out)?,
                         Stream::Stderr => {
-                            // In the order it was written, where both go to one place.
+                            // Keeps the written order if both streams go to one file.
                             out.flush()?;
                             self.print(&entry, &mut err)?
                         }

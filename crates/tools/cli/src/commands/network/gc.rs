@@ -1,4 +1,4 @@
-//! `network gc`: releases what belongs to no pod.
+//! `network gc`: releases network resources that belong to no pod.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::{self, FormatFlags, Table, short_id, stdout};
 
-/// How to go about it.
+/// Arguments of `network gc`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Print what would be released, but release nothing. Resources that only CNI plugins can find

@@ -1,4 +1,4 @@
-//! `network inspect`: what pods have of the networks, in full.
+//! `network inspect`: shows all details of pods' network attachments.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use crate::connect::{Session, refused};
 use crate::input::select;
 use crate::output::{self, FormatFlags, stdout};
 
-/// Which pods, and how to show them.
+/// Arguments of `network inspect`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Names or IDs of the pods

@@ -1,4 +1,4 @@
-//! `network ls`: the networks, and what is attached to them.
+//! `network ls`: lists networks, or the pods attached to them.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::client::client;
 use crate::connect::{Session, refused};
 use crate::output::{self, FormatFlags, Table, short_id, stdout};
 
-/// What to list.
+/// Arguments of `network ls`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// List attached pods with their addresses and ports
@@ -140,7 +140,7 @@ fn state(state: AttachmentState) -> &'static str {
     }
 }
 
-/// `127.0.0.1:8080->80/tcp`, as in other tools.
+/// Formats `127.0.0.1:8080->80/tcp`, as other tools do.
 fn host_ports(attachment: &PodAttachment) -> String {
     let ports = attachment.host_ports.iter().map(|port| {
         let host = if port.host_ip.is_empty() {

@@ -1,4 +1,4 @@
-//! `network`: what the pods have of the networks. Only orlop tells.
+//! `network`: inspects and cleans up pod networks. Only orlop supports it.
 
 mod client;
 mod gc;
@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use crate::connect::Session;
 
-/// What to do.
+/// Arguments of `network`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -1,4 +1,4 @@
-//! What was typed, from the bytes that a terminal sends.
+//! Parses key presses from the bytes of a terminal.
 
 /// A key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,18 +16,18 @@ pub(super) enum Key {
     Interrupt,
 }
 
-/// Bytes on their way to be keys; a sequence may come in parts.
+/// Buffer of incoming bytes; a sequence may arrive in parts.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     begun: Vec<u8>,
 }
 
-/// No sequence is longer.
+/// Maximum length of a sequence.
 const LONGEST: usize = 16;
 
 impl Keys {
-    /// The keys that are complete with these bytes. An escape at their end is the key itself:
-    /// terminals send sequences in one piece.
+    /// Returns the keys that are complete with these bytes. An escape byte at the end is the Escape key: terminals send
+    /// sequences in one piece.
     pub(super) fn take(&mut self, bytes: &[u8]) -> Vec<Key> {
         self.begun.extend_from_slice(bytes);
         let mut keys = Vec::new();
@@ -39,7 +39,7 @@ impl Keys {
                     None if rest.len() < LONGEST => break,
                     None => (None, rest.len()),
                 },
-                // Alone, or before what begins no sequence.
+                // A lone Escape, or one that starts no sequence.
                 [0x1b, ..] => (Some(Key::Escape), 1),
                 [b'\r' | b'\n', ..] => (Some(Key::Enter), 1),
                 [0x7f | 0x08, ..] => (Some(Key::Backspace), 1),
@@ -69,7 +69,7 @@ fn character(text: &str) -> (Option<Key>, usize) {
     (first.map(Key::Char), first.map_or(1, char::len_utf8))
 }
 
-/// What follows `ESC [` or `ESC O` (xterm's control sequences); `None` while it is incomplete.
+/// Parses the bytes after `ESC [` or `ESC O` (xterm's control sequences); `None` if incomplete.
 fn sequence(tail: &[u8]) -> Option<(Option<Key>, usize)> {
     let end = tail.iter().position(|byte| (0x40..=0x7e).contains(byte))?;
     let key = match (&tail[..end], tail[end]) {

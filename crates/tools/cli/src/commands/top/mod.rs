@@ -22,7 +22,7 @@ use sample::Sampler;
 use screen::Screen;
 use view::{Act, View};
 
-/// How to look at it.
+/// Arguments of `top`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show only rows whose container, pod or namespace name contains this text
@@ -54,7 +54,7 @@ pub struct Args {
     format: FormatFlags,
 }
 
-/// Shorter intervals only measure the measuring.
+/// Minimum interval; shorter ones mostly measure themselves.
 const SHORTEST: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
@@ -84,7 +84,7 @@ pub(super) async fn run(args: Args, session: &Session) -> anyhow::Result<()> {
     live.run().await
 }
 
-/// The full screen.
+/// The full-screen view.
 struct Live<'a> {
     session: &'a Session,
     sampler: Sampler,
@@ -155,7 +155,7 @@ impl Live<'_> {
                 self.view.take(node);
                 self.left = self.left.map(|left| left - 1);
             }
-            // The last picture stays, marked as such, until it answers again.
+            // The last data stays on the screen, marked as outdated, until the runtime responds.
             Err(error) => self.view.trouble = Some(format!("{error:#}")),
         }
     }
@@ -167,14 +167,14 @@ impl Live<'_> {
         };
     }
 
-    /// Leaves the screen to another command of ours, and comes back when that ends.
+    /// Runs another orlop command on the screen, and returns when it ends.
     async fn aside(&self, screen: &mut Screen, words: &[&str]) -> anyhow::Result<()> {
         screen.leave();
         let own = std::env::current_exe()?;
         let mut command = tokio::process::Command::new(own);
         command.args(self.session.flags_again()).args(words);
         println!("-- {} (press ctrl-c to return) --", words.join(" "));
-        // An interrupt is for the command; it reaches this process as well.
+        // An interrupt is meant for that command, but reaches this process as well.
         let mut interrupts = signal(SignalKind::interrupt())?;
         let status = command.status().await;
         while let Ok(Some(())) =

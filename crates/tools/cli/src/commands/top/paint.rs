@@ -1,4 +1,4 @@
-//! The view as lines of a screen.
+//! Rendering of the view as lines.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::view::{Column, Kind, Row, View};
 use crate::families::here;
 use crate::output::{Style, ago, cut, short_bytes};
 
-/// Levels of a sparkline.
+/// Characters of a sparkline.
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 const HELP: [&str; 16] = [
@@ -37,7 +37,7 @@ struct Field {
     heading: &'static str,
     width: usize,
     sort: Option<Column>,
-    /// Left out on narrower screens.
+    /// Minimum width of the screen for this column.
     from: usize,
     text: fn(&Row) -> String,
 }
@@ -108,7 +108,7 @@ const FIELDS: [Field; 9] = [
     },
 ];
 
-/// The whole screen, a line each.
+/// Renders the whole screen, one string for each line.
 pub(super) fn frame(
     view: &mut View,
     endpoint: &str,
@@ -153,7 +153,7 @@ pub(super) fn frame(
     lines
 }
 
-/// More than three quarters of a limit, or more than a core, is worth a colour.
+/// Highlights a row that uses more than three quarters of a limit, or more than a core.
 fn hot(style: Style, row: &Row, line: String) -> String {
     let usage = &row.usage;
     let near = match (usage.memory, usage.memory_limit) {
@@ -198,7 +198,7 @@ fn totals(view: &View) -> String {
     )
 }
 
-/// What is typed, what is wrong, or what is filtered.
+/// Renders the status line: the filter being typed, a problem, or the active filter.
 fn status(view: &View, rows: usize) -> String {
     if view.typing {
         return format!("/{}▏", view.filter);
@@ -215,7 +215,7 @@ fn status(view: &View, rows: usize) -> String {
     }
 }
 
-/// What comes as it is read.
+/// Renders the lazily pulled images.
 fn images(view: &View) -> String {
     let image = |image: &ImageHere| {
         let size = short_bytes(image.size);
@@ -232,10 +232,10 @@ fn shown(width: usize) -> impl Iterator<Item = &'static Field> {
     FIELDS.iter().filter(move |field| field.from <= width)
 }
 
-/// The age stands last.
+/// Width of the age, the last column.
 const AGE: usize = 16;
 
-/// What the numbers leave of a line.
+/// Returns the width left for the name.
 fn name_width(width: usize) -> usize {
     let numbers: usize = shown(width).map(|field| field.width + 1).sum();
     let age = if width >= 80 { AGE + 1 } else { 0 };
@@ -285,7 +285,7 @@ fn row(row: &Row, by_pod: bool, width: usize) -> String {
     line
 }
 
-/// Text of exactly so many characters. What would steer the terminal is shown, not done.
+/// Pads or truncates text to a width. Control characters are escaped.
 fn fill(text: &str, width: usize) -> String {
     let text: String = text
         .chars()
@@ -302,12 +302,12 @@ pub(super) fn percent(cpu: Option<f64>) -> String {
     cpu.map_or_else(dash, |cpu| format!("{cpu:.1}"))
 }
 
-/// Bytes a second.
+/// Formats bytes per second.
 pub(super) fn speed(rate: Option<f64>) -> String {
     rate.map_or_else(dash, |rate| format!("{}/s", short_bytes(rate as u64)))
 }
 
-/// The network is the pod's, and stands there.
+/// Network rates are shown for pods only, as the network belongs to the pod.
 fn of_pod(row: &Row, rate: Option<f64>) -> String {
     match row.kind {
         Kind::Pod => speed(rate),
@@ -315,7 +315,7 @@ fn of_pod(row: &Row, rate: Option<f64>) -> String {
     }
 }
 
-/// How much of its limit the memory takes.
+/// Formats memory usage as a share of its limit.
 fn share(usage: &Usage) -> String {
     match (usage.memory, usage.memory_limit) {
         (Some(used), Some(limit)) if limit > 0 => {
@@ -325,7 +325,7 @@ fn share(usage: &Usage) -> String {
     }
 }
 
-/// The last values, the highest of them as a full block.
+/// Renders the last values; the highest one is a full block.
 fn sparkline(values: &[f64], width: usize) -> String {
     let values = &values[values.len().saturating_sub(width)..];
     let highest = values.iter().copied().fold(0.0, f64::max);

@@ -1,4 +1,4 @@
-//! The view where there is no screen: a table, or JSON, for each look.
+//! The view without a full screen: a table or JSON for each sample.
 
 use std::io::Write;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::view::{Kind, Row, View};
 use crate::families::here;
 use crate::output::{self, Format, Table, short_bytes, short_id, stdout};
 
-/// Looks `count` times, for ever with zero. What is used in a time takes two looks to know.
+/// Takes `count` samples, or forever for zero. A rate needs two samples.
 pub(super) async fn run(
     mut sampler: Sampler,
     view: &mut View,
@@ -84,7 +84,7 @@ fn table(rows: &[Row]) -> Table {
     table
 }
 
-/// What comes as it is read.
+/// Builds the table of lazily pulled images.
 fn images(images: &[ImageHere]) -> Table {
     let mut table = Table::new(["IMAGE", "HERE", "OF"]);
     for image in images {

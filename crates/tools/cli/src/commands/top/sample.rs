@@ -1,4 +1,4 @@
-//! What pods and containers use at the moment, from what the runtime counts.
+//! Current resource usage of pods and containers, computed from the counters of the runtime.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,14 +14,14 @@ use tonic::transport::Channel;
 use crate::families::here;
 use crate::families::usage::number;
 
-/// How many looks are remembered.
+/// Number of samples to keep.
 pub(super) const REMEMBERED: usize = 60;
 
-/// The node at one moment.
+/// State of the node at one moment.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node {
     pub(super) pods: Vec<Pod>,
-    /// The images of which something is missing, by name.
+    /// Images with missing data, by name.
     pub(super) images: Vec<ImageHere>,
 }
 
@@ -47,36 +47,36 @@ pub(super) struct One {
     pub(super) usage: Usage,
 }
 
-/// What something uses; what nobody knows is `None`.
+/// Resource usage; unknown values are `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Usage {
-    /// Per cent of one core.
+    /// In per cent of one core.
     pub(super) cpu: Option<f64>,
     /// Bytes of the working set.
     pub(super) memory: Option<u64>,
-    /// The limit on it.
+    /// The memory limit.
     pub(super) memory_limit: Option<u64>,
-    /// Bytes a second.
+    /// Bytes per second.
     pub(super) received: Option<f64>,
     pub(super) sent: Option<f64>,
     pub(super) read: Option<f64>,
     pub(super) written: Option<f64>,
-    /// The oldest first.
+    /// Earlier values, oldest first.
     pub(super) cpu_before: Vec<f64>,
     pub(super) memory_before: Vec<f64>,
 }
 
-/// Asks, and remembers what was answered before.
+/// Takes samples and keeps earlier values.
 pub(super) struct Sampler {
     client: RuntimeClient,
-    /// Not asked again where the runtime doesn't know the call.
+    /// False if the runtime does not support pod statistics.
     pods_tell: bool,
     metrics_tell: bool,
     images: Option<ImagesClient<Channel>>,
     memory: HashMap<String, Memory>,
 }
 
-/// What was true of a pod or container before.
+/// Earlier values of a pod or container.
 #[derive(Debug, Default)]
 struct Memory {
     cpu: Option<Count>,
@@ -90,7 +90,7 @@ struct Memory {
     seen: bool,
 }
 
-/// A counter at a time, in nanoseconds.
+/// Value of a counter at a time in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     at: i64,
@@ -108,7 +108,7 @@ impl Sampler {
         }
     }
 
-    /// One look.
+    /// Takes one sample.
     pub(super) async fn look(&mut self) -> anyhow::Result<Node> {
         let (pods, containers, stats) = tokio::try_join!(
             self.client.list_pod_sandbox(None),
@@ -161,7 +161,7 @@ impl Sampler {
         Ok(node)
     }
 
-    /// What comes as it is read. The picture is a good one without it.
+    /// Returns the lazily pulled images, or none if the runtime does not report them.
     async fn images(&mut self) -> Vec<ImageHere> {
         let Some(client) = &mut self.images else {
             return Vec::new();
@@ -226,7 +226,7 @@ impl Sampler {
                 let working_set = number(used.working_set_bytes);
                 usage.memory = Some(working_set);
                 let available = used.available_bytes.map(|value| value.value);
-                // Runtimes write a number beyond all memory for "no limit".
+                // For "no limit", runtimes report a number larger than any memory.
                 usage.memory_limit = available
                     .filter(|available| *available > 0)
                     .and_then(|available| available.checked_add(working_set))
@@ -249,7 +249,7 @@ impl Sampler {
         }
     }
 
-    /// A pod's processor and memory are its containers'; its network is its own.
+    /// Returns the usage of a pod: CPU and memory are sums of its containers, the network is its own.
     fn pod(&mut self, id: &str, stats: Option<&PodSandboxStats>, ones: &[One]) -> Usage {
         let memory = self.memory.entry(id.to_owned()).or_default();
         let mut usage = Usage {
@@ -270,7 +270,7 @@ impl Sampler {
             };
             let received = interfaces().map(|one| number(one.rx_bytes)).sum();
             let sent = interfaces().map(|one| number(one.tx_bytes)).sum();
-            // CRI-O does not say when it counted: it was just now.
+            // CRI-O reports no time of measurement, so the current time is used.
             let at = match network.timestamp {
                 0 => nanos_now(),
                 at => at,
@@ -290,8 +290,7 @@ impl Sampler {
 }
 
 impl Memory {
-    /// Processor time is measured at the runtime's own pace: between two measurements the last
-    /// rate holds.
+    /// Returns the CPU usage. The runtime measures at its own interval: between two measurements the last rate is kept.
     fn cpu_use(&mut self, count: Count) -> Option<f64> {
         if self.cpu.is_none_or(|before| before.at != count.at) {
             self.cpu_rate = rate(&mut self.cpu, count).map(|rate| rate / 1e7);
@@ -315,7 +314,7 @@ impl Memory {
     }
 }
 
-/// How fast a counter grows, by the second. One that fell began anew.
+/// Returns the rate of a counter per second. A counter that decreased was reset.
 fn rate(before: &mut Option<Count>, now: Count) -> Option<f64> {
     let then = before.replace(now)?;
     let passed = now.at.checked_sub(then.at).filter(|passed| *passed > 0)?;
@@ -338,7 +337,7 @@ fn nanos_now() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(0))
 }
 
-/// Bytes from and to block devices: the CRI has them among the metrics only.
+/// Returns block device bytes by container: the CRI has them only in the metrics.
 fn io_by_container(metrics: &[PodSandboxMetrics]) -> HashMap<&str, Io> {
     let now = nanos_now();
     let mut found = HashMap::new();
@@ -351,7 +350,7 @@ fn io_by_container(metrics: &[PodSandboxMetrics]) -> HashMap<&str, Io> {
                 .peekable();
             let at = own.peek().map_or(now, |one| one.timestamp);
             Count {
-                // One from a cache has no time of its own.
+                // Cached metrics have no time of measurement.
                 at: if at == 0 { now } else { at },
                 value: own.map(|one| number(one.value)).sum(),
             }

@@ -1,24 +1,24 @@
-//! What is shown of the node, and what keys do to that.
+//! State of the view, and how keys change it.
 
 use super::keys::Key;
 use super::sample::{Node, Usage};
 
-/// What a key asks for that the view can't do itself.
+/// Actions of a key that the view cannot do itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Act {
     Nothing,
     Quit,
-    /// Look again at once.
+    /// Take a sample at once.
     Look,
     Faster,
     Slower,
-    /// The log of this container or pod.
+    /// Show the log of this container or pod.
     Logs(String),
-    /// A shell in this container.
+    /// Run a shell in this container.
     Exec(String),
 }
 
-/// What rows are sorted by.
+/// Column to sort by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Column {
     Name,
@@ -37,21 +37,21 @@ pub(super) struct View {
     pub(super) node: Node,
     pub(super) sort: Column,
     pub(super) reversed: bool,
-    /// Containers stand below their pods.
+    /// Group containers by pod.
     pub(super) by_pod: bool,
-    /// Those that don't run as well.
+    /// Also show those that do not run.
     pub(super) all: bool,
     pub(super) filter: String,
-    /// The filter is being typed.
+    /// Whether the filter is being typed.
     pub(super) typing: bool,
     pub(super) paused: bool,
     pub(super) help: bool,
-    /// Why the picture is an old one.
+    /// Reason why the data is outdated.
     pub(super) trouble: Option<String>,
-    /// What was not possible, until the next key.
+    /// Hint about an unavailable action, until the next key.
     pub(super) hint: Option<&'static str>,
     selected: Option<String>,
-    /// The first row on the screen, kept so that the selected one is seen.
+    /// First row on the screen, chosen so that the selected row is visible.
     pub(super) first: usize,
     page: usize,
 }
@@ -64,7 +64,7 @@ pub(super) struct Row {
     pub(super) namespace: String,
     pub(super) pod: String,
     pub(super) container: String,
-    /// Ready, or running.
+    /// Whether it is ready or running.
     pub(super) alive: bool,
     pub(super) created_at: i64,
     pub(super) usage: Usage,
@@ -96,13 +96,13 @@ impl View {
         }
     }
 
-    /// A new picture.
+    /// Takes a new sample.
     pub(super) fn take(&mut self, node: Node) {
         self.node = node;
         self.trouble = None;
     }
 
-    /// The rows in their order.
+    /// Returns the sorted rows.
     pub(super) fn rows(&self) -> Vec<Row> {
         let wanted = self.filter.to_lowercase();
         let fits = |texts: [&str; 3]| {
@@ -156,7 +156,7 @@ impl View {
         rows.sort_by(|a, b| self.compare(a, b));
     }
 
-    /// The largest first, names from the beginning, the youngest first.
+    /// Sorts numbers descending, names ascending, and the youngest first.
     fn compare(&self, a: &Row, b: &Row) -> std::cmp::Ordering {
         let by_name = || {
             let key = |row: &Row| {
@@ -187,7 +187,7 @@ impl View {
         }
     }
 
-    /// Which row is selected, and which one is the first on a screen for so many.
+    /// Returns the selected row and the first row of a screen with `room` rows.
     pub(super) fn place(&mut self, rows: &[Row], room: usize) -> usize {
         self.page = room.max(1);
         let at = self
@@ -205,7 +205,7 @@ impl View {
         at
     }
 
-    /// Does what a key means.
+    /// Handles a key.
     pub(super) fn press(&mut self, key: Key) -> Act {
         self.hint = None;
         if key == Key::Interrupt {
@@ -221,7 +221,7 @@ impl View {
         }
         match key {
             Key::Char('q') => return Act::Quit,
-            // It leads out of the filter first.
+            // The first Escape clears the filter.
             Key::Escape if self.filter.is_empty() => return Act::Quit,
             Key::Escape => self.filter.clear(),
             Key::Char('?' | 'h') => self.help = true,
@@ -269,7 +269,7 @@ impl View {
         }
     }
 
-    /// The same key twice turns the order round.
+    /// Sorts by a column; the same key again reverses the order.
     fn by(&mut self, column: Column) {
         self.reversed = self.sort == column && !self.reversed;
         self.sort = column;

@@ -1,4 +1,4 @@
-//! `tree`: pods, their containers, the processes of these and where they are.
+//! `tree`: shows pods with their containers, processes and cgroups.
 
 mod machine;
 
@@ -14,7 +14,7 @@ use crate::connect::Session;
 use crate::input::select::{self, PodFlags, Thing};
 use crate::output::{self, Format, FormatFlags, Style, cut, short_id, stdout};
 
-/// Which pods, and how to show them.
+/// Arguments of `tree`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Show only these pods, or the pods of these containers
@@ -40,7 +40,7 @@ pub struct Args {
     format: FormatFlags,
 }
 
-/// A pod and all below it.
+/// A pod with its containers.
 struct Branch {
     pod: PodSandbox,
     ip: String,
@@ -51,7 +51,7 @@ struct Leaf {
     container: Container,
     cgroup: Option<Cgroup>,
     processes: Vec<Process>,
-    /// The runtime names a process, but it can't be seen from here.
+    /// The runtime reports a process that is not visible on this machine.
     elsewhere: bool,
 }
 
@@ -122,7 +122,7 @@ async fn branches(args: &Args, client: &RuntimeClient) -> anyhow::Result<Vec<Bra
             }
             leaves.push(leaf);
         }
-        // One that has gone meanwhile has no address.
+        // A pod that is gone has no address.
         let status = client.pod_sandbox_status(&pod.id, false).await.ok();
         let network = status.and_then(|answer| answer.status?.network);
         branches.push(Branch {
@@ -140,7 +140,7 @@ impl Leaf {
         self.cgroup = Cgroup::of(pid, mounted);
         let mut pids = self.cgroup.as_ref().map(Cgroup::pids).unwrap_or_default();
         if !pids.contains(&pid) {
-            // The container may have moved itself, or cgroups may be out of sight.
+            // The container may have moved itself, or cgroups may be invisible.
             pids.push(pid);
         }
         self.processes = processes(&pids);
@@ -185,7 +185,7 @@ fn process(process: &Process) -> Value {
 
 struct Painter {
     style: Style,
-    /// Longer lines are cut.
+    /// Longer lines are truncated.
     width: Option<usize>,
     whole_ids: bool,
     text: String,
@@ -256,7 +256,7 @@ impl Painter {
     }
 }
 
-/// What stands before the last or another thing, and before what is below it.
+/// Returns the tree lines before an entry and before its children.
 fn lines(last: bool) -> (&'static str, &'static str) {
     if last {
         ("└─ ", "   ")

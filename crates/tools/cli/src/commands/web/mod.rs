@@ -1,4 +1,4 @@
-//! `web`: the node as pages of a browser.
+//! `web`: serves a web page that shows this node.
 
 mod open;
 
@@ -15,7 +15,7 @@ use crate::connect::Session;
 use crate::output::write_all;
 use crate::terminal::interrupt;
 
-/// Where, and what of it.
+/// Arguments of `web`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// CRI endpoint of the container runtime

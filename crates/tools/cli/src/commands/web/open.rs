@@ -1,5 +1,5 @@
-//! Opens the page in a browser. What stands on a command line everybody on the machine can read, so that the
-//! address, which has the token, goes by a file that only its owner reads.
+//! Opens the page in a browser. Command lines are visible to all users, so the URL with its token is passed in a file
+//! that only its owner can read.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-/// A file that leads to the address, removed with this.
+/// A file that redirects to the URL, removed on drop.
 pub(super) struct Opened(PathBuf);
 
 impl Drop for Opened {
@@ -19,7 +19,7 @@ impl Drop for Opened {
     }
 }
 
-/// Starts a browser; that there is none is said and is no failure.
+/// Starts a browser. If there is none, that is reported and is no error.
 pub(super) fn open(address: &str) -> Option<Opened> {
     let opened = match leading_to(address, &env::temp_dir()) {
         Ok(opened) => opened,
@@ -58,7 +58,7 @@ fn leading_to(address: &str, directory: &Path) -> io::Result<Opened> {
         .mode(0o600)
         .open(&path)?;
     let opened = Opened(path);
-    // An address has nothing in it that means something to HTML.
+    // The URL contains no characters that are special in HTML.
     writeln!(
         file,
         "<!doctype html><meta charset=utf-8><title>orlop</title>\

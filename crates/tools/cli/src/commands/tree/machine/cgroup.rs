@@ -5,31 +5,31 @@ use std::path::{Path, PathBuf};
 
 use orlop_fs::{Membership, Mount, Mountinfo};
 
-/// Deeper cgroups are not looked into.
+/// Depth limit of the search.
 const MAX_DEPTH: usize = 32;
 
-/// A mounted hierarchy.
+/// A mounted cgroup hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hierarchy {
     mountpoint: PathBuf,
-    /// Of version 1; none for version 2.
+    /// Controllers of version 1; empty for version 2.
     controllers: Vec<String>,
 }
 
-/// Where a process is, in the hierarchy that tells most about its container.
+/// Cgroup of a process, in the hierarchy that identifies its container best.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Cgroup {
-    /// As the kernel names it.
+    /// Path as the kernel reports it.
     pub(crate) path: String,
     directory: PathBuf,
 }
 
-/// The hierarchies mounted on this machine.
+/// Returns the hierarchies mounted on this machine.
 pub(crate) fn hierarchies() -> Vec<Hierarchy> {
     Mountinfo::own().map_or_else(|_| Vec::new(), |table| hierarchies_in(&table))
 }
 
-/// Those of them that are mounted whole.
+/// Returns the hierarchies that are mounted from their root.
 fn hierarchies_in(table: &Mountinfo) -> Vec<Hierarchy> {
     let whole = table
         .mounts()
@@ -49,7 +49,7 @@ fn hierarchies_in(table: &Mountinfo) -> Vec<Hierarchy> {
 }
 
 impl Cgroup {
-    /// The cgroup of a process. Of version 1 the memory controller's: runtimes always set one.
+    /// Returns the cgroup of a process. In version 1 it is that of the memory controller, which runtimes always set.
     pub(crate) fn of(pid: u32, mounted: &[Hierarchy]) -> Option<Self> {
         Self::find(&Membership::of(pid).ok()?, mounted)
     }
@@ -77,7 +77,7 @@ impl Cgroup {
         None
     }
 
-    /// The processes in it and below it.
+    /// Returns the processes in it and below it.
     pub(crate) fn pids(&self) -> Vec<u32> {
         let mut pids = Vec::new();
         collect(&self.directory, 0, &mut pids);

@@ -1,5 +1,5 @@
-//! What is read from this machine rather than from the runtime: the processes of a container and
-//! where they are. Only with a runtime on this machine does it mean anything.
+//! Data from this machine instead of the runtime: processes of a container and their cgroups. It is only meaningful
+//! with a local runtime.
 
 mod cgroup;
 mod process;

@@ -2,17 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A process with those that it started.
+/// A process with its children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,
-    /// Its command line, or its name in brackets.
+    /// Command line, or the name in brackets.
     pub(crate) command: String,
     pub(crate) children: Vec<Process>,
 }
 
-/// The processes of these numbers, those that others of them started below those. A process
-/// that has ended meanwhile is left out.
+/// Returns the tree of these processes. Processes that have exited meanwhile are left out.
 pub(crate) fn processes(pids: &[u32]) -> Vec<Process> {
     let known: BTreeMap<u32, (u32, String)> = pids
         .iter()
@@ -51,13 +50,13 @@ fn parent(pid: u32) -> Option<u32> {
     parent_in(&orlop_fs::read_kernel_text(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The fourth field of proc(5)'s stat. The second, the name, may hold anything.
+/// Returns the fourth field of `stat` (proc(5)). The second field, the name, may contain any character.
 fn parent_in(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// A process chooses its own command line: what would steer a terminal is left out.
+/// Returns the command line. A process sets it itself, so control characters are removed.
 fn command(pid: u32) -> String {
     let line = orlop_fs::read_kernel_file(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let line = line.strip_suffix(&[0]).unwrap_or(&line);
