@@ -1,5 +1,5 @@
 //! A reader of DER (X.690) for keys, certificates, timestamps and wrapped keys: one value after the other, without
-//! recursion. It accepts only the shortest form of a length. Input is hostile; no length leads out of its bytes.
+//! recursion. It accepts only the shortest form of a length. Input is untrusted; no length can reach beyond the input.
 
 /// The tag of `BOOLEAN`.
 pub const BOOLEAN: u8 = 0x01;
@@ -24,32 +24,32 @@ pub const SEQUENCE: u8 = 0x30;
 /// The tag of `SET`.
 pub const SET: u8 = 0x31;
 
-/// `[number]`, around other values.
+/// Returns the tag `[number]` around other values.
 pub const fn explicit(number: u8) -> u8 {
     0xa0 | number
 }
 
-/// `[number]`, in place of a simple value's own tag.
+/// Returns the tag `[number]` in place of a primitive value's own tag.
 pub const fn implicit(number: u8) -> u8 {
     0x80 | number
 }
 
-/// Bytes that are not DER, or not what is expected there.
+/// Input that is not valid DER, or not the expected value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed;
 
 /// One value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// Its tag, of one byte.
+    /// Its tag, a single byte.
     pub tag: u8,
-    /// What it holds.
+    /// Its content.
     pub content: &'a [u8],
-    /// All of it.
+    /// Its encoding, including tag and length.
     pub whole: &'a [u8],
 }
 
-/// Values that follow each other.
+/// A sequence of values.
 #[derive(Debug, Clone, Copy)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -61,23 +61,23 @@ impl<'a> Reader<'a> {
         Self { rest: bytes }
     }
 
-    /// Whether nothing follows.
+    /// Returns whether no value is left.
     pub fn is_empty(self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next value, whatever it is.
+    /// Reads the next value of any type.
     pub fn read(&mut self) -> Result<Value<'a>, Malformed> {
         let [tag, first, ..] = *self.rest else {
             return Err(Malformed);
         };
-        // No field of a certificate has a tag of several bytes.
+        // No certificate field has a tag of several bytes.
         if tag & 0x1f == 0x1f {
             return Err(Malformed);
         }
         let (header, length) = match first {
             0..=0x7f => (2, usize::from(first)),
-            // Four bytes of length are more than anything that is read here.
+            // Larger lengths than four bytes are never needed here.
             0x81..=0x84 => {
                 let count = usize::from(first & 0x7f);
                 let bytes = self.rest.get(2..2 + count).ok_or(Malformed)?;
@@ -102,13 +102,13 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// The next value, which must have this tag.
+    /// Reads the next value, which must have this tag.
     pub fn expect(&mut self, tag: u8) -> Result<Value<'a>, Malformed> {
         let value = self.read()?;
         (value.tag == tag).then_some(value).ok_or(Malformed)
     }
 
-    /// The next value, if it has this tag.
+    /// Reads the next value if it has this tag.
     pub fn optional(&mut self, tag: u8) -> Result<Option<Value<'a>>, Malformed> {
         match self.rest.first() {
             Some(next) if *next == tag => self.read().map(Some),
@@ -116,7 +116,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Nothing may follow.
+    /// Checks that no value is left.
     pub fn finish(self) -> Result<(), Malformed> {
         if self.is_empty() {
             Ok(())
@@ -127,13 +127,13 @@ impl<'a> Reader<'a> {
 }
 
 impl<'a> Value<'a> {
-    /// The values within.
+    /// Returns the values inside this one.
     pub fn values(self) -> Reader<'a> {
         Reader::new(self.content)
     }
 }
 
-/// The one value that these bytes are.
+/// Reads bytes that consist of a single value.
 pub fn only(bytes: &[u8], tag: u8) -> Result<Value<'_>, Malformed> {
     let mut reader = Reader::new(bytes);
     let value = reader.expect(tag)?;
@@ -141,7 +141,7 @@ pub fn only(bytes: &[u8], tag: u8) -> Result<Value<'_>, Malformed> {
     Ok(value)
 }
 
-/// Writes one value.
+/// Encodes one value.
 pub fn write(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(content.len() + 6);
     bytes.push(tag);

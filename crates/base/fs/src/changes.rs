@@ -1,9 +1,7 @@
-//! What a container has changed in its root file system: its writable layer compared with the
-//! layers below it.
+//! Changes of a container to its root file system: its writable layer compared with the layers below it.
 //!
-//! The container goes on writing meanwhile, and all names are its own: nothing is followed, and
-//! what vanishes under our hands is left out. Directories that were renamed whole where the
-//! kernel's overlay has `redirect_dir` on count as added.
+//! The container keeps writing meanwhile and controls all names: no symlink is followed, and files that vanish are left
+//! out. Directories that were renamed as a whole with overlayfs's `redirect_dir` count as added.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::io;
@@ -18,42 +16,42 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// A directory with a longer path is told and not looked into: nobody can name what is in it. Who
-/// has to have all of it fails to open that directory.
+/// A directory with a longer path is reported but not searched, because its files cannot be named. A caller that needs
+/// all files fails to open that directory.
 const MAX_PATH: usize = 4096;
 
-/// More entries, of a directory and those above it, are refused: they are sorted in memory.
+/// The maximum number of entries of a directory and its parents: they are sorted in memory.
 const MAX_ENTRIES: usize = 1 << 20;
 
-/// Where overlayfs keeps its marks; the second in user namespaces.
+/// Prefixes of overlayfs's extended attributes; the second is used in user namespaces.
 const MARKS: [&str; 2] = ["trusted.overlay.", "user.overlay."];
 
-/// Something that a container changed.
+/// A file that a container changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Absolute, in the container.
+    /// Absolute path in the container.
     pub path: PathBuf,
-    /// What was done to it.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// As in stat(2), type included; zero for what is deleted.
+    /// Mode as in stat(2), including the type; zero for deleted files.
     pub mode: u32,
-    /// Of a regular file.
+    /// Size of a regular file.
     pub size: u64,
 }
 
-/// What was done.
+/// The kind of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It was there before.
+    /// The file existed before.
     Modified,
-    /// It was not.
+    /// The file is new.
     Added,
-    /// It is there no more.
+    /// The file was removed.
     Deleted,
 }
 
-/// Compares a writable layer with the layers below it, top first, and hands each change to
-/// `tell` in the order of paths, until that answers `false`.
+/// Compares a writable layer with the layers below it, top first. Passes each change to `tell` in path order, until
+/// that returns `false`.
 pub fn changes(
     upper: &Path,
     lower: &[PathBuf],
@@ -76,21 +74,21 @@ pub fn changes(
 struct Walk<'a> {
     roots: Vec<OwnedFd>,
     tell: &'a mut dyn FnMut(Change) -> bool,
-    /// How many names all levels keep.
+    /// The number of names kept by all levels.
     kept: usize,
 }
 
-/// A directory of the writable layer that is being gone through.
+/// A directory of the writable layer that is being searched.
 struct Level {
-    /// What is left of it, the next one last; whether it is the writable layer's own.
+    /// The remaining names, the next one last; each with whether it belongs to the writable layer.
     names: Vec<(CString, bool)>,
-    /// The layers that have the directory, too.
+    /// The lower layers that have the directory, too.
     below: Vec<usize>,
 }
 
 impl Walk<'_> {
-    /// Goes through the writable layer. Calls itself never and holds few descriptors, however
-    /// deep the container nests directories.
+    /// Searches the writable layer. It is not recursive and holds few descriptors, however deep the container nests
+    /// directories.
     fn all(&mut self, top: &OwnedFd) -> io::Result<()> {
         let mut place = Descent::new(top)?;
         let mut path = PathBuf::new();
@@ -100,7 +98,7 @@ impl Walk<'_> {
             let Some((name, own)) = level.names.pop() else {
                 levels.pop();
                 place.leave()?;
-                // Others may have been moved away with it.
+                // Other directories may have been moved away with it.
                 for lost in levels.drain((place.depth() + 1).min(levels.len())..) {
                     self.kept -= lost.names.len();
                 }
@@ -132,18 +130,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Begins with a directory.
+    /// Starts the search of a directory.
     fn level(&mut self, place: &Descent, path: &Path, below: Vec<usize>) -> io::Result<Level> {
         let own = names(place.here(), self.kept)?;
         let mut all: Vec<(CString, bool)> = own.into_iter().map(|name| (name, true)).collect();
         if is_opaque(place.here()) {
-            // All of the layers below is gone, unless it was made anew.
+            // All of the lower layers is deleted, except what was created again.
             for layer in &below {
                 let hidden = self.names_below(*layer, path, self.kept + all.len())?;
                 all.extend(hidden.into_iter().map(|name| (name, false)));
             }
         }
-        // Of two by one name the one of the writable layer is first.
+        // Of two equal names that of the writable layer comes first.
         all.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         all.dedup_by(|a, b| a.0 == b.0);
         all.reverse();
@@ -197,7 +195,7 @@ impl Walk<'_> {
         })
     }
 
-    /// Whether the layers below show something at this path.
+    /// Returns whether the lower layers show a file at this path.
     fn exists(&self, below: &[usize], path: &Path) -> bool {
         for layer in below {
             match self.look(*layer, path) {
@@ -209,7 +207,7 @@ impl Walk<'_> {
         false
     }
 
-    /// Those of the layers whose directory at this path shows through.
+    /// Returns the layers whose directory at this path is visible.
     fn having(&self, below: &[usize], path: &Path) -> Vec<usize> {
         let mut having = Vec::new();
         for layer in below {
@@ -227,7 +225,7 @@ impl Walk<'_> {
         having
     }
 
-    /// What a layer has at a path, no link followed.
+    /// Looks up a path in a layer, without following symlinks.
     fn look(&self, layer: usize, path: &Path) -> Option<Found> {
         let root = self.roots.get(layer)?;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
@@ -272,7 +270,7 @@ impl Walk<'_> {
     }
 }
 
-/// Where a walk goes on.
+/// The next step of a walk.
 enum Next {
     Into,
     Sibling,
@@ -285,14 +283,14 @@ impl Next {
     }
 }
 
-/// What a layer has at a path.
+/// The type of a file in a layer.
 enum Found {
     Directory { opaque: bool },
     Whiteout,
     Other,
 }
 
-/// The names in a directory, where so many of others are kept already.
+/// Returns the names in a directory; `kept` counts those kept for other directories.
 fn names(directory: impl AsFd, kept: usize) -> io::Result<Vec<CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)?.flatten() {
@@ -310,8 +308,8 @@ fn names(directory: impl AsFd, kept: usize) -> io::Result<Vec<CString>> {
     Ok(names)
 }
 
-/// Whether it stands for something that was deleted: a character device 0/0, or (Linux 6.7, where
-/// devices can't be made) an empty file with a mark.
+/// Returns whether it is a whiteout: a character device 0/0, or an empty file with an attribute (since Linux 6.7, where
+/// devices cannot be made).
 fn is_whiteout(directory: impl AsFd, name: &CStr, stat: &Stat) -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::CharacterDevice => stat.st_rdev == 0,
@@ -324,12 +322,12 @@ fn is_whiteout(directory: impl AsFd, name: &CStr, stat: &Stat) -> bool {
     }
 }
 
-/// Whether a directory hides those of the layers below.
+/// Returns whether a directory hides those of the lower layers.
 fn is_opaque(directory: impl AsFd) -> bool {
     mark(directory, "opaque") == Some(b'y')
 }
 
-/// The first byte of a mark; zero where it is empty.
+/// Returns the first byte of an overlayfs attribute; zero if it is empty.
 fn mark(file: impl AsFd, name: &str) -> Option<u8> {
     for prefix in MARKS {
         let mut value = [0; 8];
@@ -466,7 +464,7 @@ mod tests {
         let layers = Layers::new();
         layers.file("outside/secret");
         symlink(layers.path("outside"), layers.path("upper/link")).unwrap();
-        // The image has a link where the container has a directory.
+        // The image has a symlink where the container has a directory.
         symlink(layers.path("outside"), layers.path("bottom/dir")).unwrap();
         layers.file("upper/dir/secret");
         assert_eq!(

@@ -1,7 +1,7 @@
-//! The children of a process.
+//! Child processes of a process.
 
-/// The processes whose parent a process is; none if it has ended, or the kernel does not list them
-/// (`CONFIG_PROC_CHILDREN`). One may be missing while others of them end.
+/// Returns the PIDs of a process's children; empty if it has ended, or the kernel does not list them
+/// (`CONFIG_PROC_CHILDREN`). A child may be missing while others end.
 pub fn children_of(pid: i32) -> Vec<i32> {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
     let threads = threads.into_iter().flatten().flatten();

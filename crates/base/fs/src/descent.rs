@@ -1,4 +1,4 @@
-//! Going down into a tree and up again, with one directory open at a time.
+//! Walks down into a tree and up again, with one directory open at a time.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,10 +11,10 @@ pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// A place in a tree that somebody else may be changing.
+/// A position in a tree that other processes may be changing.
 ///
-/// Holds two descriptors however deep it is. No link is followed, and where a directory was moved
-/// away meanwhile, it comes back to what is still there: never does it get out of the tree.
+/// It holds two descriptors at any depth. No symlink is followed. If a directory was moved away meanwhile, it returns
+/// to the deepest parent that still exists: it never leaves the tree.
 #[derive(Debug)]
 pub struct Descent {
     top: OwnedFd,
@@ -31,7 +31,7 @@ struct Below {
 type Id = (u64, u64);
 
 impl Descent {
-    /// Begins at a directory.
+    /// Starts at a directory.
     pub fn new(top: impl AsFd) -> Result<Self> {
         Ok(Self {
             here: open(&top, c".")?,
@@ -40,17 +40,17 @@ impl Descent {
         })
     }
 
-    /// The directory that it is in.
+    /// Returns the current directory.
     pub fn here(&self) -> BorrowedFd<'_> {
         self.here.as_fd()
     }
 
-    /// How many directories it is below the top.
+    /// Returns the number of directories from the top to this one.
     pub fn depth(&self) -> usize {
         self.trail.len()
     }
 
-    /// Goes into a directory of the one that it is in.
+    /// Enters a subdirectory of the current one.
     pub fn enter(&mut self, name: &CStr) -> Result<()> {
         if name == c".." || name.to_bytes().contains(&b'/') {
             return Err(Errno::INVAL);
@@ -64,8 +64,8 @@ impl Descent {
         Ok(())
     }
 
-    /// Goes back to the directory above, or to the deepest of those above that is still where it
-    /// was: [`depth`](Self::depth) tells. At the top it stays.
+    /// Returns to the parent directory, or to the deepest ancestor that was not moved: see [`depth`](Self::depth). At
+    /// the top it stays.
     pub fn leave(&mut self) -> Result<()> {
         if self.trail.pop().is_none() {
             return Ok(());
@@ -91,7 +91,7 @@ impl Descent {
         Ok(())
     }
 
-    /// Which directory it has to be in after so many steps.
+    /// Returns the identity of the directory at the end of the trail.
     fn expected(&self) -> Result<Id> {
         match self.trail.last() {
             Some(below) => Ok(below.id),

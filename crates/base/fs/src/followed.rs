@@ -1,4 +1,4 @@
-//! A log file that grows and is rotated while it is read.
+//! Reads a log file that grows and is rotated meanwhile.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -8,18 +8,17 @@ use std::path::{Path, PathBuf};
 
 use crate::LogPlace;
 
-/// Longer lines than any runtime writes are cut into several, lest a log without lines fills
-/// the memory.
+/// Longer lines than any runtime writes are cut into several, so that a log without line ends does not fill the memory.
 const LONGEST_LINE: usize = 1 << 20;
 
-/// What is read at once from the end.
+/// The size of a block read from the end.
 const BLOCK: u64 = 64 << 10;
 
 /// A log file, read line by line.
 #[derive(Debug)]
 pub struct FollowedLog {
     path: PathBuf,
-    /// Its container.
+    /// The ID of the container.
     id: String,
     reader: BufReader<File>,
     /// A line whose end has not been written yet.
@@ -41,7 +40,7 @@ impl FollowedLog {
         })
     }
 
-    /// The next whole line.
+    /// Reads the next complete line.
     pub fn line(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             let buffer = self.reader.fill_buf()?;
@@ -58,8 +57,8 @@ impl FollowedLog {
         }
     }
 
-    /// Goes to where the last `lines` lines begin, looked for in at most so many bytes at the end. What ends
-    /// without a line end counts as one; what `goes_on` in the next line of the file is a part of that.
+    /// Seeks to the start of the last `lines` lines, within at most `bytes` bytes at the end. An unfinished line counts
+    /// as one; a line that `goes_on` in the next line of the file counts with it as one.
     pub fn seek_tail(
         &mut self,
         lines: u64,
@@ -70,7 +69,7 @@ impl FollowedLog {
         let floor = length.saturating_sub(bytes);
         let backwards = Backwards::new(self.reader.get_ref(), floor);
         let start = match backwards.find_tail(length, lines, goes_on) {
-            // It was cut meanwhile: all that is there now is new.
+            // The file was truncated meanwhile: all its content is new.
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => 0,
             found => found?,
         };
@@ -79,13 +78,13 @@ impl FollowedLog {
         Ok(())
     }
 
-    /// Bytes of the file behind what was read.
+    /// Returns the number of bytes after the read position.
     pub fn unread(&mut self) -> Result<u64> {
         let length = self.reader.get_ref().metadata()?.len();
         Ok(length.saturating_sub(self.reader.stream_position()?))
     }
 
-    /// Opens the file that took the place of this one; `false` if none did.
+    /// Opens the file that replaced this one; `false` if it was not replaced.
     pub fn follow_rotation(&mut self) -> Result<bool> {
         let Ok(there) = opened(&self.path, &self.id).and_then(|file| file.metadata()) else {
             return Ok(false);
@@ -98,7 +97,7 @@ impl FollowedLog {
             }
             return Ok(false);
         }
-        // The old file may have got lines since it was read last.
+        // The old file may have grown since the last read.
         if !self.reader.fill_buf()?.is_empty() {
             return Ok(true);
         }
@@ -107,12 +106,12 @@ impl FollowedLog {
     }
 }
 
-/// A file that is read from its end: however long it is, no more than what is looked for.
+/// A file that is read backwards, only as far as needed.
 struct Backwards<'a> {
     file: &'a File,
-    /// Nothing before is looked at.
+    /// The position before which nothing is read.
     floor: u64,
-    /// What was read last, and where it begins.
+    /// The block read last, and its position.
     block: Vec<u8>,
     begin: u64,
 }
@@ -127,22 +126,22 @@ impl<'a> Backwards<'a> {
         }
     }
 
-    /// Where the last lines begin.
+    /// Finds the start of the last lines.
     fn find_tail(
         mut self,
         length: u64,
         lines: u64,
         goes_on: impl Fn(&[u8]) -> bool,
     ) -> Result<u64> {
-        // What has no end yet is not counted.
+        // An unfinished line is not counted.
         let end = self.begin_of(length)?.unwrap_or(self.floor);
         let (mut start, mut counted) = (end, 0);
         while start > self.floor {
-            // Its own end is none of an earlier line.
+            // The line end at its own end does not belong to an earlier line.
             let Some(begin) = self.begin_of(start - 1)? else {
                 break;
             };
-            // A part belongs to the line behind it, and is one by itself where there is none.
+            // A part belongs to the line after it, and counts alone if there is none.
             if start == end || !goes_on(&self.text(begin, start)?) {
                 if counted == lines {
                     break;
@@ -154,8 +153,7 @@ impl<'a> Backwards<'a> {
         Ok(start)
     }
 
-    /// Where the line begins that this place is in or at the end of, no further away than the longest; nothing
-    /// where that is before the floor.
+    /// Finds the start of the line at a position, at most the longest line away; `None` if it is before the floor.
     fn begin_of(&mut self, place: u64) -> Result<Option<u64>> {
         let farthest = place.saturating_sub(LONGEST_LINE as u64).max(self.floor);
         if let Some(end) = self.line_end(place, farthest)? {
@@ -165,7 +163,7 @@ impl<'a> Backwards<'a> {
         Ok((is_cut || farthest == 0).then_some(farthest))
     }
 
-    /// Where the last line ends before a place, looked for as far as another.
+    /// Finds the last line end before a position, not before `farthest`.
     fn line_end(&mut self, mut before: u64, farthest: u64) -> Result<Option<u64>> {
         while before > farthest {
             if !self.has(before - 1, before) {
@@ -189,7 +187,7 @@ impl<'a> Backwards<'a> {
         from >= self.begin && to <= self.begin + self.block.len() as u64
     }
 
-    /// Of what was read last.
+    /// Returns a part of the block read last.
     fn part(&self, from: u64, to: u64) -> &[u8] {
         let place = |at: u64| usize::try_from(at - self.begin).unwrap_or_default();
         &self.block[place(from)..place(to)]
@@ -205,7 +203,7 @@ impl<'a> Backwards<'a> {
     }
 }
 
-/// Links that a container may have put in the way lead nowhere.
+/// Opens a log; symlinks placed by a container are not followed.
 fn opened(path: &Path, id: &str) -> Result<File> {
     LogPlace::find(path)?.read(id)
 }
@@ -251,7 +249,7 @@ mod tests {
         assert_eq!(tail(0, 12), "");
     }
 
-    /// Where the last lines begin, by reading all of a text.
+    /// Returns the start of the last lines, found by reading the whole text.
     fn expected(text: &[u8], lines: usize, floor: usize) -> usize {
         let whole = text
             .iter()
@@ -290,7 +288,7 @@ mod tests {
         for _ in 0..200 {
             let mut text = Vec::new();
             for _ in 0..chance(12) {
-                // Some are of about a block, some of several.
+                // Some lines are about as long as a block, some longer than several.
                 let length = match chance(4) {
                     0 => BLOCK - 3 + chance(6),
                     1 => chance(3 * BLOCK),
@@ -320,7 +318,7 @@ mod tests {
         }
     }
 
-    /// Bytes that this thread has asked files for (proc(5)).
+    /// Bytes read by this thread (proc(5)).
     fn read_so_far() -> u64 {
         let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
         let figure = text.lines().find_map(|line| line.strip_prefix("rchar: "));
@@ -339,10 +337,10 @@ mod tests {
         let before = read_so_far();
         log.seek_tail(2, u64::MAX, |_| false).unwrap();
         let read = read_so_far() - before;
-        // What is before them looks like one line of the longest kind.
+        // The part before them looks like one line of the maximum length.
         assert!(read < 3 * LONGEST_LINE as u64, "{read} bytes were read");
         assert_eq!(all(&mut log), "last but one\nlast\n");
-        // What has no lines is taken apart, as when it is read.
+        // A text without line ends is split, as when it is read forwards.
         log.seek_tail(4, u64::MAX, |_| false).unwrap();
         let begin = hole - 2 * LONGEST_LINE as u64 - 1;
         assert_eq!(log.reader.stream_position().unwrap(), begin);

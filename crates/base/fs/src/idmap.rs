@@ -1,4 +1,4 @@
-//! Directories whose files appear with other ids.
+//! ID-mapped mounts of directories.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -7,14 +7,14 @@ use rustix::io::{Errno, Result};
 
 use crate::mount_attr::{MountAttr, detached, set_mount_attributes};
 
-/// A detached mount of the directory whose files appear with the ids of a user namespace.
+/// Makes a detached mount of a directory whose files have the IDs of a user namespace.
 pub fn mapped_clone(dir: &Path, userns: impl AsFd) -> Result<OwnedFd> {
     let tree = detached(dir)?;
     set_idmap(&tree, userns.as_fd())?;
     Ok(tree)
 }
 
-/// Makes all that is accessed through the detached mount appear with the ids of `userns`.
+/// Maps the IDs of a detached mount to those of `userns`.
 pub fn set_idmap(mount: impl AsFd, userns: BorrowedFd<'_>) -> Result<()> {
     let attr = MountAttr {
         set: MountAttr::IDMAP,

@@ -1,7 +1,7 @@
-//! Files and directories that others write to.
+//! Access to files and directories that untrusted processes write to.
 //!
-//! What a container, an image or a pod's user made is hostile: trees are as deep as the disk allows,
-//! files have no end, names are links. Whoever handles such things does it with these.
+//! Files of a container, an image or a pod's user are hostile: trees are as deep as the disk allows, files have no end,
+//! names are symlinks. Code that handles such files uses this crate.
 #![cfg_attr(
     test,
     allow(

@@ -1,8 +1,8 @@
-//! Containers' logs, in directories that containers may be able to write to.
+//! Container logs, in directories that containers may be able to write to.
 //!
-//! A pod that mounts its log directory, or all of them, can put a link in the place of a log, of the
-//! directory around it or of a part that was rotated away. Whoever reads, writes or removes logs as
-//! root goes through here: no link is followed, and only regular files are touched.
+//! A pod that mounts its log directory, or all of them, can replace a log, its directory or a rotated part with a
+//! symlink. Code that reads, writes or removes logs as root uses this module: it follows no symlink, and touches only
+//! regular files.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,19 +17,19 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Parts of one log that are looked at: rotation leaves a handful.
+/// The maximum number of parts of one log: rotation leaves a handful.
 const MAX_PARTS: usize = 4096;
 
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC);
-/// Not to be held up by a fifo, nor to take a terminal.
+/// A fifo must not block the open, nor a terminal become the controlling one.
 const FILE: OFlags = OFlags::NOFOLLOW
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// The place of a log: its directory, held open, and its name.
+/// The location of a log: its open directory, and its name.
 #[derive(Debug)]
 pub struct LogPlace {
     dir: OwnedFd,
@@ -37,7 +37,7 @@ pub struct LogPlace {
 }
 
 impl LogPlace {
-    /// The place of a log whose directory is there.
+    /// Opens the location of a log whose directory exists.
     pub fn find(log: &Path) -> Result<Self> {
         let way = Way::to(log)?;
         let top = openat(CWD, &way.top, DIRECTORY, Mode::empty())?;
@@ -52,7 +52,7 @@ impl LogPlace {
         })
     }
 
-    /// The place of a log, with directories made that are missing.
+    /// Opens the location of a log, and creates missing directories.
     pub fn make(log: &Path) -> Result<Self> {
         let way = Way::to(log)?;
         Ok(Self {
@@ -61,16 +61,16 @@ impl LogPlace {
         })
     }
 
-    /// Opens the log to be read and to be written on at its end, making it if need be.
+    /// Opens the log for reading and appending, and creates it if needed.
     pub fn append(&self) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
         self.open_as(&self.name, flags)
     }
 
-    /// Opens the log of a container to be read.
+    /// Opens the log of a container for reading.
     ///
-    /// A link in its place is followed only where Docker's own tools put one: to the engine's file
-    /// for this very container, `<id>/<id>-json.log`, with no other link on the way.
+    /// A symlink in its place is followed only if Docker's own tools could have made it: to the engine's file for this
+    /// container, `<id>/<id>-json.log`, with no other symlink in the path.
     pub fn read(&self, id: &str) -> Result<File> {
         match self.read_part(&self.name) {
             Err(error) if is_link(&error) => {}
@@ -89,42 +89,42 @@ impl LogPlace {
         regular(file)
     }
 
-    /// Opens a part of the log to be read.
+    /// Opens a part of the log for reading.
     pub fn read_part(&self, name: &OsStr) -> Result<File> {
         self.open_as(name, OFlags::RDONLY)
     }
 
-    /// Makes a part that is not there.
+    /// Creates a new part.
     pub fn create_part(&self, name: &OsStr) -> Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         self.open_as(name, flags)
     }
 
-    /// The log's size; `None` if there is something else than a regular file in its place.
+    /// Returns the log's size; `None` if it is not a regular file.
     pub fn size(&self) -> Result<Option<u64>> {
         let stat = statat(&self.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
         Ok(is_file.then_some(u64::try_from(stat.st_size).unwrap_or(0)))
     }
 
-    /// Whether the log, or whatever stands in its place, is there.
+    /// Returns whether the log, or another file in its place, exists.
     pub fn exists(&self) -> bool {
         statat(&self.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     }
 
-    /// The log's own name.
+    /// Returns the name of the log.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// The log's name with something behind it.
+    /// Returns the name of the log with a suffix.
     pub fn suffixed(&self, suffix: &str) -> OsString {
         let mut name = self.name.clone();
         name.push(suffix);
         name
     }
 
-    /// The regular files beside the log whose names go on from its own, in the order of their names.
+    /// Returns the regular files beside the log whose names extend its name, sorted by name.
     pub fn parts(&self) -> Result<Vec<OsString>> {
         let prefix = self.suffixed(".");
         let mut parts = self.names(|name| name.as_bytes().starts_with(prefix.as_bytes()))?;
@@ -132,7 +132,7 @@ impl LogPlace {
         Ok(parts)
     }
 
-    /// The regular files in the log's directory that `which` takes, in no order.
+    /// Returns the regular files in the log's directory that `which` accepts, unsorted.
     pub fn names(&self, which: impl Fn(&OsStr) -> bool) -> Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.dir)? {
@@ -156,12 +156,12 @@ impl LogPlace {
         Ok(names)
     }
 
-    /// Gives a file in the directory another name there.
+    /// Renames a file in the directory.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> Result<()> {
         Ok(renameat(&self.dir, from, &self.dir, to)?)
     }
 
-    /// Removes a file, or a link itself, from the directory.
+    /// Removes a file, or a symlink itself, from the directory.
     pub fn remove(&self, name: &OsStr) -> Result<()> {
         Ok(unlinkat(&self.dir, name, AtFlags::empty())?)
     }
@@ -174,15 +174,15 @@ impl LogPlace {
         };
         match openat(&self.dir, name, flags | FILE, Mode::from_raw_mode(mode)) {
             Ok(file) => regular(file),
-            // Nobody reads from the other end of a fifo.
+            // A fifo without a reader.
             Err(Errno::NXIO | Errno::ISDIR) => Err(no_file()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Makes the directory of a log as far as it is missing. `chosen` may be a link to somewhere; below
-/// it pods may be able to write, so that no link is followed there.
+/// Creates missing directories of a log. `chosen` may be a symlink. Below it pods may be able to write, so no symlink
+/// is followed there.
 pub fn make_log_dir(chosen: &Path, log: &Path) -> Result<()> {
     let dir = log.parent().unwrap_or(chosen);
     let way = Way {
@@ -193,18 +193,18 @@ pub fn make_log_dir(chosen: &Path, log: &Path) -> Result<()> {
     way.make().map(drop)
 }
 
-/// How a log's directory is reached.
+/// The path to a log's directory.
 struct Way {
-    /// Followed as it is: the administrator's.
+    /// The administrator's part, in which symlinks are followed.
     top: PathBuf,
-    /// Nothing of this may be a link.
+    /// The part that must contain no symlink.
     below: PathBuf,
     name: OsString,
 }
 
 impl Way {
-    /// The kubelet's logs are `<pod's directory>/<container>/<number>.log`: both directories are within
-    /// reach of pods. Where others keep their logs, only the log itself is theirs to make.
+    /// Splits the path of a log. The kubelet's logs are `<pod's directory>/<container>/<number>.log`, and pods can
+    /// write to both directories. For other logs, only the log itself may be untrusted.
     fn to(log: &Path) -> Result<Self> {
         let (Some(dir), Some(name)) = (log.parent(), log.file_name()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "not a file path"));
@@ -229,7 +229,7 @@ impl Way {
         })
     }
 
-    /// Makes what is missing of it, and opens it.
+    /// Creates missing directories, and opens the last one.
     fn make(&self) -> Result<OwnedFd> {
         std::fs::create_dir_all(&self.top)?;
         let mut dir = openat(CWD, &self.top, DIRECTORY, Mode::empty())?;
@@ -303,7 +303,7 @@ mod tests {
 
     use super::*;
 
-    /// A node with a file that no pod may touch, and the path of a log.
+    /// Returns a node with a file that no pod may touch, and the path of a log.
     fn node() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let secret = dir.path().join("outside/0.log");
@@ -352,7 +352,7 @@ mod tests {
         let place = LogPlace::make(&link.join("ns_pod_uid/app/0.log")).unwrap();
         place.append().unwrap().write_all(b"words").unwrap();
         assert_eq!(fs::read_to_string(log).unwrap(), "words");
-        // Who chooses names of his own chooses his directories as well.
+        // A caller that uses other names has chosen the directories, too.
         let own = LogPlace::make(&link.join("mine.log")).unwrap();
         own.append().unwrap();
         assert!(dir.path().join("pods/mine.log").is_file());

@@ -1,29 +1,28 @@
-//! In which cgroups a process is.
+//! The cgroups of a process.
 
 use std::io;
 
-/// What `/proc/PID/cgroup` says: a line for each hierarchy, `number:controllers:path`.
+/// The content of `/proc/PID/cgroup`: a line for each hierarchy, `number:controllers:path`.
 #[derive(Debug)]
 pub struct Membership(String);
 
 impl Membership {
-    /// Of this process.
+    /// Reads the cgroups of this process.
     pub fn own() -> io::Result<Self> {
         crate::read_kernel_text("/proc/self/cgroup").map(Self)
     }
 
-    /// Of a process.
+    /// Reads the cgroups of a process.
     pub fn of(pid: u32) -> io::Result<Self> {
         crate::read_kernel_text(format!("/proc/{pid}/cgroup")).map(Self)
     }
 
-    /// A text that was read elsewhere.
+    /// Wraps a text that was read elsewhere.
     pub fn from_text(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The path in the hierarchy of a controller; version 2 has no controller's name but the empty
-    /// one.
+    /// Returns the path in the hierarchy of a controller; the controller name of version 2 is empty.
     pub fn path(&self, controller: &str) -> Option<&str> {
         let mut lines = self.lines();
         lines.find_map(|(controllers, path)| {
@@ -32,12 +31,12 @@ impl Membership {
         })
     }
 
-    /// The controllers of each hierarchy.
+    /// Returns the controllers of each hierarchy.
     pub fn controllers(&self) -> impl Iterator<Item = Vec<&str>> {
         self.lines().map(|(names, _)| names.split(',').collect())
     }
 
-    /// The paths in all hierarchies.
+    /// Returns the paths in all hierarchies.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.lines().map(|(_, path)| path)
     }

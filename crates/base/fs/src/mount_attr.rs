@@ -12,39 +12,39 @@ use rustix::path::Arg;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MountAttr {
-    /// Attributes that it gets.
+    /// Attributes to set.
     pub set: u64,
-    /// Attributes that it loses, before it gets others.
+    /// Attributes to clear, before others are set.
     pub clear: u64,
     /// `MS_SHARED`, `MS_SLAVE`, `MS_PRIVATE`, `MS_UNBINDABLE`, or 0.
     pub propagation: u64,
-    /// The descriptor of the user namespace that ids are mapped by, with [`IDMAP`](Self::IDMAP).
+    /// The descriptor of the user namespace for the ID mapping, with [`IDMAP`](Self::IDMAP).
     pub userns: u64,
 }
 
 impl MountAttr {
-    /// Nothing is written by it.
+    /// The mount is read-only.
     pub const RDONLY: u64 = 0x1;
-    /// No program gets rights by its file.
+    /// Set-user-ID bits and file capabilities have no effect.
     pub const NOSUID: u64 = 0x2;
-    /// No device is opened by it.
+    /// Devices cannot be opened.
     pub const NODEV: u64 = 0x4;
-    /// Nothing is executed from it.
+    /// Programs cannot be executed.
     pub const NOEXEC: u64 = 0x8;
-    /// All of the ways in which times of access are kept.
+    /// The mask of all access time modes.
     pub const ATIME: u64 = 0x70;
-    /// Times of access are not kept.
+    /// Access times are not updated.
     pub const NOATIME: u64 = 0x10;
-    /// Every access is noted.
+    /// Every access updates the access time.
     pub const STRICTATIME: u64 = 0x20;
-    /// Directories' times of access are not kept.
+    /// Access times of directories are not updated.
     pub const NODIRATIME: u64 = 0x80;
-    /// Ids are mapped.
+    /// IDs are mapped.
     pub const IDMAP: u64 = 0x10_0000;
-    /// Links are not followed.
+    /// Symlinks are not followed.
     pub const NOSYMFOLLOW: u64 = 0x20_0000;
 
-    /// A change of how mounts propagate, alone.
+    /// Returns a change of the propagation only.
     pub fn propagation(flag: u64) -> Self {
         Self {
             propagation: flag,
@@ -52,7 +52,7 @@ impl MountAttr {
         }
     }
 
-    /// Whether it takes away from a mount what the kernel would lock for users that are not the host's.
+    /// Returns whether it clears a flag that the kernel would lock in another user namespace.
     pub fn unlocks(&self, mount: impl AsFd) -> Result<bool> {
         use rustix::fs::StatVfsMountFlags as Flags;
         let has = rustix::fs::fstatvfs(mount)?.f_flag;
@@ -74,13 +74,13 @@ impl MountAttr {
         Ok(taken || other_times)
     }
 
-    /// Whether nothing changes.
+    /// Returns whether it changes nothing.
     pub fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Changes the mount itself behind a descriptor, or all below it as well.
+/// Changes the mount behind a descriptor; with `recursive` also all mounts below it.
 pub fn set_mount_attributes(
     mount: BorrowedFd<'_>,
     recursive: bool,
@@ -89,7 +89,7 @@ pub fn set_mount_attributes(
     const AT_RECURSIVE: libc::c_int = 0x8000;
     let flags = libc::AT_EMPTY_PATH | if recursive { AT_RECURSIVE } else { 0 };
     // SAFETY: the path is empty and terminated, the structure lives across the call and has the
-    // size that is told.
+    // given size.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -109,14 +109,14 @@ pub fn set_mount_attributes(
     }))
 }
 
-/// The file or directory itself, without what is mounted below it, by a mount that nobody else has.
+/// Makes a private detached mount of a file or directory, without the mounts below it.
 pub fn detached(path: impl Arg) -> Result<OwnedFd> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     open_tree(CWD, path, flags)
 }
 
-/// The same, by which nobody can write to it, whoever comes to hold it: it only names the file, and the mount is in no
-/// namespace any more. One that is could be made writable by root of any user namespace.
+/// Makes a private detached mount that is read-only for every holder: the descriptor is `O_PATH`, and the mount is in
+/// no namespace. Root of a user namespace could make a mount in a namespace writable.
 pub fn detached_read_only(path: impl Arg) -> Result<OwnedFd> {
     let tree = detached(path)?;
     let attr = MountAttr {

@@ -1,15 +1,15 @@
-//! The kernel's table of mounts, read line by line.
+//! The kernel's mount table, read line by line.
 
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// The table of a process, as `proc(5)` has it: its file `mountinfo`.
+/// The mount table of a process: its file `mountinfo` of `proc(5)`.
 #[derive(Debug)]
 pub struct Mountinfo(Vec<u8>);
 
-/// One mount of it: `id parent major:minor root point options optional… - kind source options`.
+/// An entry of the table: `id parent major:minor root point options optional… - kind source options`.
 #[derive(Debug, Clone, Copy)]
 pub struct Mount<'a> {
     device: &'a [u8],
@@ -21,28 +21,27 @@ pub struct Mount<'a> {
 }
 
 impl Mountinfo {
-    /// What is mounted in this process's namespace.
+    /// Reads the table of this process's mount namespace.
     pub fn own() -> io::Result<Self> {
         crate::read_kernel_file("/proc/self/mountinfo").map(Self)
     }
 
-    /// What is mounted in the namespace of a process.
+    /// Reads the table of a process's mount namespace.
     pub fn of(pid: u32) -> io::Result<Self> {
         crate::read_kernel_file(format!("/proc/{pid}/mountinfo")).map(Self)
     }
 
-    /// A table that was read elsewhere.
+    /// Wraps a table that was read elsewhere.
     pub fn from_text(text: impl Into<Vec<u8>>) -> Self {
         Self(text.into())
     }
 
-    /// All mounts, in the order in which they were made: of several on one place the last is the
-    /// visible one.
+    /// Returns all mounts, in the order in which they were made: of several at one path the last is visible.
     pub fn mounts(&self) -> impl DoubleEndedIterator<Item = Mount<'_>> {
         self.0.split(|byte| *byte == b'\n').filter_map(Mount::parse)
     }
 
-    /// Where something is mounted beneath a directory, and not on it.
+    /// Returns the mount points below a directory, without the directory itself.
     pub fn points_beneath(&self, dir: &Path) -> impl DoubleEndedIterator<Item = PathBuf> {
         let points = self.mounts().map(|mount| mount.point());
         points.filter(move |point| point.starts_with(dir) && point != dir)
@@ -82,27 +81,27 @@ impl<'a> Mount<'a> {
         })
     }
 
-    /// The device's numbers: the same for all mounts of one file system.
+    /// Returns the device numbers: the same for all mounts of one file system.
     pub fn device(&self) -> String {
         String::from_utf8_lossy(self.device).into_owned()
     }
 
-    /// Which directory of the file system is mounted.
+    /// Returns the mounted directory of the file system.
     pub fn root(&self) -> PathBuf {
         unescape(self.root)
     }
 
-    /// Where it is mounted.
+    /// Returns the mount point.
     pub fn point(&self) -> PathBuf {
         unescape(self.point)
     }
 
-    /// Whether what is mounted below it appears with its peers, and the other way round.
+    /// Returns whether mounts below it propagate to its peers and back.
     pub fn is_shared(&self) -> bool {
         self.has_optional(b"shared:")
     }
 
-    /// Whether what is mounted below its master appears here.
+    /// Returns whether mounts below its master propagate to it.
     pub fn is_slave(&self) -> bool {
         self.has_optional(b"master:")
     }
@@ -112,17 +111,17 @@ impl<'a> Mount<'a> {
         words.any(|word| word.starts_with(begin))
     }
 
-    /// The kind of file system: `overlay`, `nfs4`, `fuse.sshfs` …
+    /// Returns the type of the file system: `overlay`, `nfs4`, `fuse.sshfs` …
     pub fn kind(&self) -> &'a str {
         std::str::from_utf8(self.kind).unwrap_or_default()
     }
 
-    /// The options of the file system itself, as the kernel writes them.
+    /// Returns the options of the file system itself, in the kernel's format.
     pub fn options(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         self.options.split(|byte| *byte == b',')
     }
 
-    /// Those among them that are plain words.
+    /// Returns the options that are valid UTF-8.
     pub fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
         self.options()
             .filter_map(|option| std::str::from_utf8(option).ok())
@@ -136,7 +135,7 @@ fn split_at_blank(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Undoes the kernel's writing of blanks, backslashes and the like as `\ooo`.
+/// Decodes the kernel's `\ooo` escapes of blanks, backslashes and others.
 pub fn unescape(text: &[u8]) -> PathBuf {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! Which file system a path leads to, found without touching it.
+//! Finds the file system of a path without accessing it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 use crate::Mountinfo;
 
-/// File systems that are the kernel's own memory: they wait for nobody.
+/// In-memory file systems of the kernel: access to them never blocks.
 const IN_MEMORY: [&str; 18] = [
     "binfmt_misc",
     "bpf",
@@ -34,27 +34,27 @@ const IN_MEMORY: [&str; 18] = [
     "tmpfs",
 ];
 
-/// As many links as the kernel follows.
+/// The kernel's limit of followed symlinks.
 const MAX_LINKS: usize = 40;
 
-/// A file system that is not the node's own.
+/// A file system that is not the node's own, such as a network file system.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stranger {
     device: String,
-    /// What it is: `nfs4`, `fuse.sshfs` …
+    /// Its type: `nfs4`, `fuse.sshfs` …
     pub kind: String,
-    /// Where a path has met it first.
+    /// The mount point through which the path reaches it first.
     pub point: PathBuf,
 }
 
 impl Stranger {
-    /// The same for all mounts of one file system.
+    /// Returns an ID that is the same for all mounts of one file system.
     pub fn id(&self) -> String {
         self.device.clone()
     }
 }
 
-/// What is mounted where.
+/// The mounts by their mount points.
 #[derive(Debug, Default)]
 pub struct MountTable {
     points: Arc<Points>,
@@ -64,12 +64,12 @@ pub struct MountTable {
 
 type Points = HashMap<PathBuf, Mounted>;
 
-/// What holds until something is mounted or unmounted. A kubelet's node has hundreds of mounts, which the kernel needs a
-/// millisecond to tell, and keeps all from mounting meanwhile. A mount that is elsewhere because a directory above it
-/// was renamed is where it was until then.
+/// The cached mount table, valid until the next mount or unmount. A Kubernetes node has hundreds of mounts. Reading
+/// them takes the kernel a millisecond, in which no other process can mount. If a directory above a mount is renamed,
+/// the cache keeps the old path.
 #[derive(Debug)]
 struct Kept {
-    /// What tells that there was a change.
+    /// Signals changes of the table.
     file: File,
     points: Arc<Points>,
 }
@@ -81,13 +81,13 @@ impl Kept {
             file,
             points: Arc::default(),
         };
-        // What is changed after this question is told by the next.
+        // Changes after this check are reported by the next one.
         kept.is_old()?;
         kept.points = Arc::new(points(&Mountinfo::own()?));
         Ok(kept)
     }
 
-    /// Whether there was a change since the last question.
+    /// Returns whether there was a change since the last check.
     fn is_old(&self) -> io::Result<bool> {
         let mut asked = [PollFd::new(&self.file, PollFlags::PRI)];
         let none = Timespec {
@@ -114,18 +114,18 @@ fn points(mountinfo: &Mountinfo) -> Points {
     let mut points = Points::new();
     for mount in mountinfo.mounts() {
         let (device, kind) = (mount.device(), mount.kind().to_owned());
-        // The last of several on one place is the visible one.
+        // Of several mounts at one path the last is visible.
         points.insert(mount.point(), Mounted { device, kind });
     }
     points
 }
 
 impl MountTable {
-    /// What is mounted now. The file systems of the root and of `own` are the node's own: where those do not
-    /// answer, nothing can go on.
+    /// Returns the current mounts. The file systems of the root and of `own` are the node's own: if those do not
+    /// respond, nothing works.
     pub fn now(own: &[PathBuf]) -> io::Result<Self> {
         static KEPT: Mutex<Option<Kept>> = Mutex::new(None);
-        // Who panicked has left it whole.
+        // A thread that panicked has left it consistent.
         let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = match kept.take() {
             Some(still) if !still.is_old()? => kept.insert(still),
@@ -144,8 +144,7 @@ impl MountTable {
         Self { points, own }
     }
 
-    /// The first file system that is not the node's own which whoever follows the path meets.
-    /// Touches none that is not.
+    /// Returns the first file system on a path that is not the node's own. Accesses only the node's own.
     pub fn stranger_on_the_way_to(&self, path: &Path) -> Option<Stranger> {
         let mut ahead = Vec::new();
         push(&mut ahead, path);
@@ -179,16 +178,16 @@ impl MountTable {
             match std::fs::read_link(&at) {
                 Ok(target) => {
                     links += 1;
-                    // Whoever follows it is told the same by the kernel.
+                    // The kernel returns the same error to a process that follows it.
                     if links > MAX_LINKS {
                         return None;
                     }
                     at.pop();
                     push(&mut ahead, &target);
                 }
-                // No link.
+                // Not a symlink.
                 Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {}
-                // Nothing is there, or no way leads on.
+                // The file is missing, or the path cannot be followed.
                 Err(_) => return None,
             }
         }
@@ -206,7 +205,7 @@ enum Step {
     Into(OsString),
 }
 
-/// Puts the steps of a path before those that are ahead already.
+/// Puts the steps of a path before the remaining ones.
 fn push(ahead: &mut Vec<Step>, path: &Path) {
     let steps = path.components().filter_map(|component| match component {
         Component::RootDir => Some(Step::Root),
@@ -224,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// A node whose volumes lie below `dir`, one on a disk of its own, one on a file server.
+    /// Returns a node whose volumes are below `dir`, one on a separate disk, one on a file server.
     fn table(dir: &Path) -> MountTable {
         let dir = dir.display();
         let text = format!(
@@ -298,7 +297,7 @@ mod tests {
             assert!(seen);
             assert!(!sees());
         }
-        // Others may mount something between the two.
+        // Another process may mount something between the two.
         let kept = || {
             let first = MountTable::now(&own).unwrap();
             Arc::ptr_eq(&first.points, &MountTable::now(&own).unwrap().points)

@@ -1,4 +1,4 @@
-//! Whether a disk takes what is written to it, asked without writing.
+//! Checks if a disk accepts writes, without writing.
 
 use std::fs::OpenOptions;
 use std::io::{Error, Result};
@@ -7,17 +7,16 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-/// The name of a file that is there to be opened for writing.
+/// The name of the file that is opened for writing.
 const FILE: &str = "probe";
 
-/// Makes the file in this directory that [`probe`] opens, if it is not there.
+/// Creates the file in this directory that [`probe`] opens, if it is missing.
 pub fn prepare_probe(dir: &Path) -> Result<()> {
     open(dir, true)
 }
 
-/// Fails where the disk below this directory takes no writes any more: the kernel makes one read-only
-/// that has failed, or refuses it altogether. What else is in the way, no room say, is told by those
-/// who write.
+/// Fails if the disk of this directory no longer accepts writes: the kernel makes a failed disk read-only, or refuses
+/// access. Other problems, such as a full disk, are reported by writers.
 pub fn probe(dir: &Path) -> Result<()> {
     let is_refusal = |error: &Error| {
         let errno = Errno::from_io_error(error);
@@ -29,8 +28,8 @@ pub fn probe(dir: &Path) -> Result<()> {
     }
 }
 
-/// The flags of a read-only file system are no help: since Linux 6.13 ext4 leaves them as they are
-/// when it stops to write.
+/// Opens the file. The flags of a read-only file system do not help: since Linux 6.13 ext4 leaves them unchanged when
+/// it stops writing.
 fn open(dir: &Path, create: bool) -> Result<()> {
     let mut options = OpenOptions::new();
     let no_link = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();

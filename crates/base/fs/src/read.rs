@@ -1,4 +1,4 @@
-//! Reading a file that somebody else chose.
+//! Reads files whose paths come from others.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read, Result, Seek as _, SeekFrom};
@@ -8,25 +8,25 @@ use std::path::Path;
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, major, minor, open};
 use rustix::io::Errno;
 
-/// Where people say that they have nothing to say (mem(4)).
+/// The null device, used as an empty configuration file (mem(4)).
 const DEV_NULL: (u32, u32) = (1, 3);
 
-/// Finds what a path leads to, and does nothing to it.
+/// Flags to find the target of a path without any effect on it.
 const FIND: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Reads what was found, and waits for nobody.
+/// Flags to read the target without blocking.
 const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY);
 
-/// Opens what a path names for reading if it is a regular file or `/dev/null`. Anything else is not
-/// opened at all: to open a device can do something already, and a fifo would wait.
+/// Opens a path for reading if it is a regular file or `/dev/null`. Other files are not opened at all: opening a device
+/// may have an effect, and a fifo would block.
 pub fn open_file(path: &Path) -> Result<File> {
     open_with_length(path).map(|(file, _)| file)
 }
 
-/// The file of a path, and how long it says that it is.
+/// Returns the file of a path, and its reported size.
 fn open_with_length(path: &Path) -> Result<(File, u64)> {
     let found = open(path, FIND, Mode::empty())?;
     let stat = fstat(&found)?;
@@ -35,7 +35,7 @@ fn open_with_length(path: &Path) -> Result<(File, u64)> {
     }
     let path = format!("/proc/self/fd/{}", found.as_raw_fd());
     let file = open(path, READ, Mode::empty()).map_err(|error| match error {
-        // What was found is there.
+        // The file was found before, so `/proc` is missing.
         Errno::NOENT => Error::other("cannot open files without /proc; mount it"),
         error => error.into(),
     })?;
@@ -54,20 +54,20 @@ fn is_readable(stat: &Stat) -> bool {
     }
 }
 
-/// More than people write into a file of settings, and than programs note in one of records.
+/// More than a configuration file or a record file contains.
 pub const SMALL_FILE: u64 = 16 << 20;
 
-/// More than the kernel tells in one file. How long its tables of mounts and of processes become, is
-/// in the hands of those who mount and fork.
+/// More than one file of the kernel contains. The size of its mount and process tables depends on the processes that
+/// mount and fork.
 pub const KERNEL_FILE: u64 = 64 << 20;
 
-/// As much as is set aside because a file says that it is so long.
+/// The memory reserved at most because of a file's reported size.
 const GUESS: u64 = 1 << 20;
 
-/// All of a regular file, if that is no more than `limit` bytes.
+/// Reads a regular file, if it has no more than `limit` bytes.
 pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     let (file, length) = open_with_length(path.as_ref())?;
-    // A guess that spares reading it in pieces. The kernel's files say that they are empty.
+    // An estimate that avoids reading in pieces. The kernel's files report a size of 0.
     let length = match length {
         0 => 1024,
         length => length.min(limit).min(GUESS) + 1,
@@ -77,17 +77,17 @@ pub fn read_file(path: impl AsRef<Path>, limit: u64) -> Result<Vec<u8>> {
     within(read, limit)
 }
 
-/// All of a regular file that is text, if that is no more than `limit` bytes.
+/// Reads a regular text file, if it has no more than `limit` bytes.
 pub fn read_text(path: impl AsRef<Path>, limit: u64) -> Result<String> {
     text(read_file(path, limit)?)
 }
 
-/// All that a stream gives until it ends, if that is no more than `limit` bytes.
+/// Reads a stream to its end, if that is no more than `limit` bytes.
 pub fn read_whole(from: impl Read, limit: u64) -> Result<Vec<u8>> {
     within(read_start(from, limit.saturating_add(1))?, limit)
 }
 
-/// What was read, if it is no more than the limit.
+/// Returns the bytes, if there are no more than the limit.
 fn within(read: Vec<u8>, limit: u64) -> Result<Vec<u8>> {
     if read.len() as u64 > limit {
         let message = format!("larger than the limit of {limit} bytes");
@@ -96,12 +96,12 @@ fn within(read: Vec<u8>, limit: u64) -> Result<Vec<u8>> {
     Ok(read)
 }
 
-/// All the text that a stream gives until it ends, if that is no more than `limit` bytes.
+/// Reads a text stream to its end, if that is no more than `limit` bytes.
 pub fn read_whole_text(from: impl Read, limit: u64) -> Result<String> {
     text(read_whole(from, limit)?)
 }
 
-/// What a stream gives first: no more than `most` bytes. What comes after them stays unread.
+/// Reads the first bytes of a stream, at most `most`. The rest stays unread.
 pub fn read_start(from: impl Read, most: u64) -> Result<Vec<u8>> {
     let mut read = Vec::new();
     read_up_to(from, most, &mut read)?;
@@ -117,20 +117,19 @@ fn text(read: Vec<u8>) -> Result<String> {
     String::from_utf8(read).map_err(|_| Error::new(ErrorKind::InvalidData, "not valid UTF-8"))
 }
 
-/// The end of a regular file that somebody may be writing to: no more than `most` bytes.
+/// Reads the end of a regular file that may still be written to: at most `most` bytes.
 pub fn read_tail(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
     read_end(open_file(path.as_ref())?, most)
 }
 
-/// The end of a file that is open: no more than `most` bytes.
+/// Reads the end of an open file: at most `most` bytes.
 pub fn read_end(mut file: File, most: u64) -> Result<Vec<u8>> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(most)))?;
     read_start(file, most)
 }
 
-/// A file of the kernel's own: in `/proc`, in `/sys`, of a cgroup. What is there is the kernel's choice, so that it is
-/// opened at once.
+/// Reads a kernel file: in `/proc`, in `/sys`, or of a cgroup. The kernel controls its type, so it is opened directly.
 pub fn read_kernel_file(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     let file = open(path.as_ref(), READ, Mode::empty())?;
     if !is_readable(&fstat(&file)?) {
@@ -141,7 +140,7 @@ pub fn read_kernel_file(path: impl AsRef<Path>) -> Result<Vec<u8>> {
     within(read, KERNEL_FILE)
 }
 
-/// A file of the kernel's own that is text.
+/// Reads a kernel file as text.
 pub fn read_kernel_text(path: impl AsRef<Path>) -> Result<String> {
     text(read_kernel_file(path)?)
 }

@@ -1,4 +1,4 @@
-//! Removing a directory tree of any depth, breadth and content.
+//! Removes a directory tree of any depth, breadth and content.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -11,12 +11,12 @@ use rustix::io::{Errno, Result};
 use crate::Descent;
 use crate::descent::DIRECTORY;
 
-/// How many directories of one level are remembered at a time.
+/// Maximum number of directories of one level that are remembered.
 const REMEMBERED: usize = 1024;
 
-/// Removes what a path names, whatever it is. It is no error if there is nothing.
+/// Removes a file or tree. It is no error if it does not exist.
 ///
-/// The directories above it are followed as they are; nothing below it is.
+/// Symlinks above it are followed; those below it are not.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Errno::INVAL.into());
@@ -33,11 +33,11 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes `name` below `parent`, whatever it is. It is no error if there is nothing.
+/// Removes `name` below `parent`, a file or tree. It is no error if it does not exist.
 ///
-/// Calls itself never and holds three descriptors however deep the tree is: nesting is free for those
-/// who make such trees. Who moves a directory away meanwhile gets an error, and nothing outside the
-/// tree is removed.
+/// It is not recursive and holds three descriptors at any depth of the tree, because untrusted users can nest
+/// directories freely. If another process moves a directory away meanwhile, this fails, and nothing outside the tree is
+/// removed.
 pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
     let parent = parent.as_fd();
     match unlinkat(parent, name, AtFlags::empty()) {
@@ -70,7 +70,7 @@ pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
         }
         place.leave()?;
         if place.depth() + 1 != levels.len() {
-            // Somebody moved the directory while it was being emptied.
+            // Another process moved the directory while it was being emptied.
             return Err(Errno::STALE);
         }
         gone(unlinkat(place.here(), &done.name, AtFlags::REMOVEDIR))?;
@@ -81,9 +81,9 @@ pub fn remove_tree_at(parent: impl AsFd, name: &OsStr) -> Result<()> {
 /// A directory that is being emptied.
 struct Level {
     name: CString,
-    /// Directories in it that are still to be removed.
+    /// Subdirectories that are still to be removed.
     below: Vec<CString>,
-    /// Whether there may be others beside those.
+    /// Whether there may be more subdirectories than those.
     more: bool,
 }
 
@@ -101,7 +101,7 @@ fn gone(removed: Result<()>) -> Result<()> {
     }
 }
 
-/// Unlinks everything but directories, whose names it returns, and whether there may be others.
+/// Unlinks everything except directories. Returns their names, and whether there may be more.
 fn empty_but_directories(place: &Descent) -> Result<(Vec<CString>, bool)> {
     let dir = place.here();
     let mut below = Vec::new();

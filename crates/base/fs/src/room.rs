@@ -1,26 +1,26 @@
-//! What is left of a disk while a stranger's files are written to it.
+//! Keeps a reserve of a disk free while untrusted files are written to it.
 
 use std::io::{Error, ErrorKind, Result};
 use std::os::fd::AsFd;
 
 use rustix::fs::fstatvfs;
 
-/// What is written before the disk is looked at again; what is less than this is not held up.
+/// Number of bytes written between checks of the disk; smaller writes are not delayed.
 const STRIDE: u64 = 8 << 20;
 
-/// What a file counts for beside its content, that many inodes do not go unseen.
+/// The fixed cost of a file, so that many inodes are noticed.
 const ENTRY: u64 = 32 << 10;
 
-/// The part of a disk that stays free: a twentieth, and no more than this.
+/// The reserve of a disk: a twentieth, but no more than this.
 const RESERVE: u64 = 1 << 30;
 const RESERVE_PART: u64 = 20;
 
-/// Looks now and then whether the disk still has its reserve.
+/// Checks from time to time that the disk still has its reserve.
 #[derive(Debug)]
 pub struct Room {
-    /// Written since the disk was looked at.
+    /// Bytes written since the last check.
     unchecked: u64,
-    /// What is left free of a disk of this many bytes.
+    /// The reserve of a disk with this many bytes.
     reserve: fn(u64) -> u64,
 }
 
@@ -31,7 +31,7 @@ impl Default for Room {
 }
 
 impl Room {
-    /// Leaves another reserve, of a disk of so many bytes.
+    /// Uses another reserve, given the size of a disk.
     pub const fn leaving(reserve: fn(u64) -> u64) -> Self {
         Self {
             unchecked: 0,
@@ -39,13 +39,13 @@ impl Room {
         }
     }
 
-    /// Counts a file that is about to be made on the disk of `at`, without its content.
+    /// Counts a file that is about to be created on the disk of `at`, without its content.
     pub fn entry(&mut self, at: impl AsFd) -> Result<bool> {
         self.content(ENTRY, at)
     }
 
-    /// Counts content that is about to be written there. Says whether the disk was looked at, which
-    /// comes seldom; fails if that much would take of the reserve.
+    /// Counts content that is about to be written. Returns whether the disk was checked, which is rare; fails if the
+    /// content would use the reserve.
     pub fn content(&mut self, more: u64, at: impl AsFd) -> Result<bool> {
         self.unchecked = self.unchecked.saturating_add(more);
         if self.unchecked < STRIDE {
@@ -65,7 +65,7 @@ impl Room {
             );
             return Err(Error::new(ErrorKind::StorageFull, problem));
         }
-        // Some file systems have no number of inodes.
+        // Some file systems have no inode count.
         if disk.f_files > 0 && disk.f_favail < disk.f_files / RESERVE_PART {
             let problem = format!(
                 "the disk has {} of {} inodes free; one in {RESERVE_PART} is reserved",

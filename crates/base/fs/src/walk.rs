@@ -1,4 +1,4 @@
-//! All entries of a tree, one after the other.
+//! Iterates over all entries of a tree.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,15 +8,15 @@ use rustix::io::{Errno, Result};
 
 use crate::Descent;
 
-/// How many names of a directory are read at a time.
+/// Number of names of a directory that are read at a time.
 const BATCH: usize = 1024;
 
-/// How many names of all directories above are kept; beyond that they are read one by one.
+/// Maximum number of kept names of all parent directories; beyond that they are read one by one.
 const KEPT: usize = 64 << 10;
 
-/// A walk through a tree of any depth and breadth, whose memory and descriptors are bounded.
+/// A walk through a tree of any depth and breadth, with bounded memory and descriptors.
 ///
-/// [`next`](Self::next) gives the entries of a directory; whoever wants those of one among them
+/// [`next`](Self::next) returns the entries of a directory; to get those of a subdirectory, the caller
 /// [enters](Self::enter) it.
 #[derive(Debug)]
 pub struct Walk {
@@ -25,10 +25,10 @@ pub struct Walk {
     kept: usize,
 }
 
-/// Hands over all that is below a directory, each before what is below it, as a handle that only names it and
-/// follows no link. What others move away meanwhile is left out; whatever they put in a place, what is handed over
-/// is what is there, and never anything outside. The directory itself is the caller's: a mark on it that all is done
-/// comes last.
+/// Passes every file below a directory to `each`, parents before their content, as an `O_PATH` descriptor that follows
+/// no symlink. Files that are moved away meanwhile are left out. If another process replaces a file, the new one is
+/// passed, but never a file outside the tree. The directory itself is left to the caller, for example to mark it as
+/// done at the end.
 pub fn each_below(
     top: impl AsFd,
     each: &mut dyn FnMut(BorrowedFd<'_>) -> Result<()>,
@@ -43,7 +43,7 @@ pub fn each_below(
         };
         each(file.as_fd())?;
         match walk.enter(&entry.name) {
-            // No directory, or no more.
+            // Not a directory, or no longer one.
             Ok(()) | Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => {}
             Err(errno) => return Err(errno),
         }
@@ -51,36 +51,36 @@ pub fn each_below(
     Ok(())
 }
 
-/// What a walk has come to.
+/// A step of a walk.
 #[derive(Debug)]
 pub enum Step {
-    /// Something in [`Walk::here`].
+    /// An entry of [`Walk::here`].
     Entry(Entry),
-    /// All of this directory, in [`Walk::here`] again, was told.
+    /// All entries of this directory were returned; it is in [`Walk::here`] now.
     Left(CString),
 }
 
-/// A name in a directory, and what it names if the file system tells.
+/// A name in a directory, and its file type if the file system reports it.
 #[derive(Debug)]
 pub struct Entry {
     /// Its name.
     pub name: CString,
-    /// What it was when it was read; may be [`FileType::Unknown`].
+    /// Its type when it was read; may be [`FileType::Unknown`].
     pub kind: FileType,
 }
 
 #[derive(Debug)]
 struct Level {
-    /// What it is called above.
+    /// The name of the directory in its parent.
     name: CString,
-    /// Read and not told yet, the next one last.
+    /// Entries that were read and not returned yet, the next one last.
     entries: Vec<Entry>,
-    /// From where on there is more to read.
+    /// The position of the next unread entries, if there are any.
     more: Option<i64>,
 }
 
 impl Walk {
-    /// Begins with the entries of a directory.
+    /// Starts with the entries of a directory.
     pub fn new(top: impl AsFd) -> Result<Self> {
         let mut walk = Self {
             place: Descent::new(top)?,
@@ -91,17 +91,17 @@ impl Walk {
         Ok(walk)
     }
 
-    /// The directory that the last entry is in.
+    /// Returns the directory of the last entry.
     pub fn here(&self) -> BorrowedFd<'_> {
         self.place.here()
     }
 
-    /// How many directories that one is below the top.
+    /// Returns the number of directories from the top to this one.
     pub fn depth(&self) -> usize {
         self.place.depth()
     }
 
-    /// What comes next; none at the end. What others moved away meanwhile is left out.
+    /// Returns the next step; `None` at the end. Files that were moved away meanwhile are left out.
     #[allow(clippy::should_implement_trait, reason = "it can fail")]
     pub fn next(&mut self) -> Result<Option<Step>> {
         while let Some(level) = self.levels.last_mut() {
@@ -132,7 +132,7 @@ impl Walk {
         Ok(None)
     }
 
-    /// Goes into a directory in [`here`](Self::here): its entries come next.
+    /// Enters a subdirectory of [`here`](Self::here): its entries come next.
     pub fn enter(&mut self, name: &CStr) -> Result<()> {
         self.place.enter(name)?;
         let begun = self.begin(name.to_owned());
@@ -153,7 +153,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Reads names from the begin or from where an earlier reading ended.
+    /// Reads names from the start or from the end of an earlier read.
     fn read(&self, from: Option<i64>) -> Result<(Vec<Entry>, Option<i64>)> {
         let room = KEPT.saturating_sub(self.kept).clamp(1, BATCH);
         let mut dir = Dir::read_from(self.here())?;
@@ -196,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// The names that a walk tells, going into every directory.
+    /// Returns the names that a walk returns if it enters every directory.
     fn all(top: &Path) -> (usize, BTreeSet<CString>) {
         let mut walk = Walk::new(File::open(top).unwrap()).unwrap();
         let (mut told, mut names) = (0, BTreeSet::new());

@@ -1,4 +1,4 @@
-//! Writing whole files.
+//! Writes whole files atomically.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -10,21 +10,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::process::geteuid;
 
-/// What a file that was written outlives.
+/// The event that a written file must survive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlives {
-    /// The process, killed at any moment. Nothing waits for the disk; after a power cut the file may
-    /// be the former one, or empty.
+    /// A kill of the process at any moment. The call does not wait for the disk; after a power cut the old file may be
+    /// back, or the file may be empty.
     Kill,
-    /// A power cut, once the call has returned.
+    /// A power cut after the call has returned.
     PowerCut,
 }
 
-/// How the names of files end that are not whole yet.
+/// The suffix of incomplete files.
 const DRAFT: &str = ".new";
 
-/// Puts a file of this content and mode in a path's place: whoever looks, and whatever dies, there is
-/// the former file or the new one. One at a time may write a path.
+/// Replaces the file at a path atomically: readers see the old file or the new one, even after a crash. Only one writer
+/// may write a path at a time.
 pub fn write_file(path: &Path, mode: u32, outlives: Outlives, content: &[u8]) -> Result<()> {
     let draft = Draft::of(path, mode)?;
     draft.file().write_all(content)?;
@@ -61,7 +61,7 @@ impl<'a> Output<'a> {
         options.open(path).map(Self::Opened)
     }
 
-    /// The file to write to.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         match self {
             Self::Draft(draft) => draft.file(),
@@ -78,7 +78,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// Whether a path leads to what is there and no regular file. A stranger's link leads nowhere.
+/// Returns whether the path is an existing file that is not regular. Symlinks of other users are not followed.
 fn takes_output(path: &Path) -> bool {
     let Ok(here) = fs::symlink_metadata(path) else {
         return false;
@@ -90,14 +90,14 @@ fn takes_output(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// The same where nothing is yet: one that is there stays, and is an error.
+/// Writes a new file; it is an error if the path exists.
 pub fn write_new_file(path: &Path, mode: u32, outlives: Outlives, content: &[u8]) -> Result<()> {
     let draft = Draft::of(path, mode)?;
     draft.file().write_all(content)?;
     draft.put(RenameFlags::NOREPLACE, outlives)
 }
 
-/// Removes the drafts that killed processes left in a directory where nobody writes now.
+/// Removes the drafts of killed processes in a directory without active writers.
 pub fn remove_drafts(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -109,7 +109,7 @@ pub fn remove_drafts(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A file that is being written, which gets its name when it is whole; dropped before, it is gone.
+/// A file that is being written and gets its name when it is complete; dropping it earlier removes it.
 #[derive(Debug)]
 pub struct Draft<'a> {
     file: File,
@@ -119,13 +119,13 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// Begins a file for this path, beside it. What a crash left of an earlier draft goes.
+    /// Starts a file for this path, in the same directory. Removes an earlier draft left by a crash.
     pub fn of(path: impl Into<Cow<'a, Path>>, mode: u32) -> Result<Self> {
         let path = path.into();
         let (Some(dir), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(Error::new(ErrorKind::InvalidInput, "not a file path"));
         };
-        // Who lists a directory passes over names with a dot in front.
+        // Directory listings usually skip names with a leading dot.
         let mut draft = OsString::from(".");
         draft.push(name);
         draft.push(DRAFT);
@@ -149,12 +149,12 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// What to write to.
+    /// Returns the file to write to.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Puts it in the place of what is at its path.
+    /// Replaces the file at its path.
     pub fn keep(self, outlives: Outlives) -> Result<()> {
         self.put(RenameFlags::empty(), outlives)
     }
@@ -184,7 +184,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// Removes a file, for good when this returns. It is no error if there is none.
+/// Removes a file, durably when this returns. It is no error if it does not exist.
 pub fn remove_file(path: &Path) -> Result<()> {
     match fs::remove_file(path) {
         Ok(()) => sync_names(path),
@@ -193,7 +193,7 @@ pub fn remove_file(path: &Path) -> Result<()> {
     }
 }
 
-/// A name that is made or removed lasts only once its directory is on disk.
+/// Syncs a path's directory: only then is a created or removed name durable.
 fn sync_names(path: &Path) -> Result<()> {
     match path.parent() {
         Some(dir) if dir.as_os_str().is_empty() => File::open(".")?.sync_all(),

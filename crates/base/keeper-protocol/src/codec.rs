@@ -47,7 +47,7 @@ pub trait Value: Sized {
 pub trait Field: Default {
     /// Appends the member, with its tag, to `out`.
     fn put(&self, tag: u16, out: &mut Vec<u8>);
-    /// Takes in one occurrence of the member.
+    /// Reads one occurrence of the member.
     fn take(&mut self, raw: &[u8]) -> Result<(), Malformed>;
 }
 

@@ -1,4 +1,4 @@
-//! What a keeper tells unasked, to those who subscribed.
+//! Events that a keeper sends to subscribers.
 
 use crate::codec::Malformed;
 use crate::exit::ExitStatus;
@@ -8,37 +8,37 @@ use crate::message::{Body, Message, messages};
 messages! {
     /// A container has ended. Its exit record is on disk, its output in the log.
     struct Exited = 200 {
-        /// The container's identity.
+        /// The ID of the container.
         1 container: String,
-        /// How it ended.
+        /// The exit status.
         2 status: ExitStatus,
     }
 
-    /// An exec'd command has ended.
+    /// A command of an exec session has ended.
     struct ExecExited = 201 {
-        /// The session's identity.
+        /// The ID of the session.
         1 exec: String,
-        /// The container it ran in.
+        /// The ID of its container.
         2 container: String,
-        /// How it ended.
+        /// The exit status.
         3 status: ExitStatus,
     }
 
-    /// The OOM killer struck in a container.
+    /// The OOM killer has killed a process in a container.
     struct OomKilled = 202 {
-        /// The container's identity.
+        /// The ID of the container.
         1 container: String,
-        /// How many times so far.
+        /// The total number of kills.
         2 count: u64,
     }
 
-    /// A container's log lost output; told once per spell, when it begins and when it is over.
+    /// A container's log lost output; sent once per period, when it begins and when it is over.
     struct LogDropped = 203 {
-        /// The container's identity.
+        /// The ID of the container.
         1 container: String,
-        /// How many bytes so far.
+        /// The total number of bytes.
         2 bytes: u64,
-        /// Why.
+        /// The reason.
         3 reason: String,
     }
 }
@@ -48,16 +48,16 @@ messages! {
 pub enum Event {
     /// A container has ended.
     Exited(Exited),
-    /// An exec'd command has ended.
+    /// A command of an exec session has ended.
     ExecExited(ExecExited),
-    /// The OOM killer struck in a container.
+    /// The OOM killer has killed a process in a container.
     OomKilled(OomKilled),
     /// A container's log lost output.
     LogDropped(LogDropped),
 }
 
 impl Event {
-    /// Reads an event; one of a kind that this version does not know is `None`.
+    /// Decodes an event; `None` if its kind is unknown to this version.
     pub fn decode(frame: &Frame) -> Result<Option<Self>, Malformed> {
         let payload = &frame.payload;
         Ok(match frame.kind {

@@ -1,4 +1,4 @@
-//! How a process ended, on the wire and in a container's exit record.
+//! Exit statuses, in messages and in a container's exit record.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,26 +6,25 @@ use std::str::FromStr;
 use crate::message::messages;
 
 messages! {
-    /// How a process ended.
+    /// The exit status of a process.
     struct ExitStatus {
-        /// The exit code; for a process ended by a signal, 128 and the signal's number.
+        /// The exit code; for a process killed by a signal, 128 plus the signal's number.
         1 code: u32,
-        /// The signal that ended it; 0 for none.
+        /// The signal that killed it; 0 for none.
         2 signal: u32,
-        /// Whether the OOM killer struck in the container.
+        /// Whether the OOM killer killed a process in the container.
         3 oom: bool,
-        /// When it was seen to have ended, in nanoseconds since the epoch.
+        /// When the exit was noticed, in nanoseconds since the epoch.
         4 time_ns: u64,
     }
 }
 
-/// An exit record that cannot be read, as one torn by a crash.
+/// An exit record that cannot be read, for example one truncated by a crash.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("exit record is damaged: {0:?}")]
 pub struct ExitRecordError(String);
 
-/// The text of an exit record: `code=… signal=… oom=… time_ns=…`, and a line end that says that
-/// it is whole.
+/// The text of an exit record: `code=… signal=… oom=… time_ns=…`, and a line end, which marks it as complete.
 impl fmt::Display for ExitStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {

@@ -7,7 +7,7 @@
 //! └────────┴───────┴───────┴───────────┴─────────┄     all little endian
 //! ```
 //!
-//! `length` counts the payload alone. The `fds` descriptors travel with the frame's first byte.
+//! `length` counts only the payload. The `fds` descriptors are sent with the frame's first byte.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -15,30 +15,30 @@ use std::os::fd::OwnedFd;
 use crate::codec::Malformed;
 use crate::message::Body;
 
-/// The bytes in front of a payload.
+/// The size of the header.
 pub const HEADER_LEN: usize = 12;
 
 /// The largest payload.
 pub const MAX_PAYLOAD: usize = 1 << 20;
 
-/// The most descriptors that one frame carries.
+/// The maximum number of descriptors in one frame.
 pub const MAX_FDS: usize = 8;
 
-/// A message as it travels.
+/// An encoded message.
 #[derive(Debug)]
 pub struct Frame {
-    /// Which message the payload is: a [`Body::KIND`].
+    /// The kind of the message: a [`Body::KIND`].
     pub kind: u16,
     /// The request's number; 0 for events.
     pub request: u32,
     /// The message's fields.
     pub payload: Vec<u8>,
-    /// The descriptors that came with it.
+    /// The descriptors sent with it.
     pub fds: Vec<OwnedFd>,
 }
 
 impl Frame {
-    /// The bytes of a frame for `body` with `fds` descriptors beside it.
+    /// Encodes `body` as a frame that announces `fds` descriptors.
     pub fn encode<B: Body>(body: &B, request: u32, fds: usize) -> Result<Vec<u8>, Malformed> {
         let mut out = vec![0; HEADER_LEN];
         body.encode(&mut out);
@@ -54,7 +54,7 @@ impl Frame {
     }
 }
 
-/// Collects what a socket delivers and cuts it into frames.
+/// Buffers data received from a socket and splits it into frames.
 #[derive(Debug, Default)]
 pub struct FrameBuffer {
     bytes: Vec<u8>,
@@ -62,18 +62,18 @@ pub struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// An empty buffer.
+    /// Returns an empty buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in bytes and descriptors as they came.
+    /// Adds received bytes and descriptors.
     pub fn push(&mut self, bytes: &[u8], fds: impl IntoIterator<Item = OwnedFd>) {
         self.bytes.extend_from_slice(bytes);
         self.fds.extend(fds);
     }
 
-    /// The next whole frame, if there is one.
+    /// Takes the next complete frame, if there is one.
     pub fn pop(&mut self) -> Result<Option<Frame>, Malformed> {
         let Some(header) = self.bytes.first_chunk::<HEADER_LEN>() else {
             return Ok(None);
@@ -94,7 +94,7 @@ impl FrameBuffer {
         let payload = self.bytes[HEADER_LEN..HEADER_LEN + length].to_vec();
         self.bytes.drain(..HEADER_LEN + length);
         if self.bytes.is_empty() {
-            // A keeper is idle most of its life: give the memory back.
+            // A keeper is idle most of its life: free the memory.
             self.bytes = Vec::new();
         }
         Ok(Some(Frame {

@@ -1,7 +1,7 @@
-//! What the daemon and the server of lazy layers say to each other, on a socket of their own.
+//! The protocol between the daemon and the server of lazy layers, on a separate socket.
 //!
-//! The server answers every request with one reply of the same number. [`FetchAnswer`] has no reply;
-//! [`Fetch`] and [`ReadFailed`] are events, which carry number 0 and go to who subscribed last.
+//! The server answers every request with one reply of the same number. [`FetchAnswer`] has no reply; [`Fetch`] and
+//! [`ReadFailed`] are events, which have number 0 and go to the latest subscriber.
 
 use std::path::PathBuf;
 
@@ -15,15 +15,15 @@ pub const LAZY_VERSION: u32 = 1;
 pub const LAZY_SOCKET_NAME: &str = "lazy.sock";
 
 messages! {
-    /// The first message to a new server. The frame of one that takes a session over carries the
-    /// session's `/dev/fuse` and journal.
+    /// The first message to a new server. If it takes over a session, the frame carries the session's `/dev/fuse` and
+    /// journal.
     struct LazyBegin = 300 -> LazyReady {
         /// The protocol version of the sender.
         1 version: u32,
         /// Whether a session is taken over.
         2 take_over: bool,
-        /// Whether requests that a dead server had read are found in the journal even where the
-        /// kernel would send them again.
+        /// Whether requests that a dead server had read are taken from the journal, even if the kernel would send them
+        /// again.
         3 by_journal: bool,
     }
 
@@ -33,43 +33,43 @@ messages! {
         1 version: u32,
     }
 
-    /// Asks for events on this connection, and for all fetches that are under way once more.
+    /// Subscribes this connection to events, and requests all fetches in progress again.
     struct LazySubscribe = 302 -> Done {}
 
-    /// Adds a layer, or tells anew where a layer is.
+    /// Adds a layer, or updates the location of a layer.
     struct AddLayer = 303 -> Done {
         /// The layer's name in the file system.
         1 key: String,
-        /// The directory that has its parts.
+        /// The directory with its parts.
         2 directory: PathBuf,
-        /// How many bytes the layer has.
+        /// The size of the layer in bytes.
         3 size: u64,
-        /// After how many milliseconds a read of what is not here fails.
+        /// The timeout in milliseconds of a read of missing data.
         4 timeout_ms: u64,
     }
 
-    /// Takes a layer's name away. Who has it open reads on what is here.
+    /// Removes a layer's name. Processes that have it open can still read its local data.
     struct RemoveLayer = 304 -> Done {
         /// The layer's name.
         1 key: String,
     }
 
-    /// Asks for all layers.
+    /// Requests all layers.
     struct ListLayers = 305 -> LayerListing {}
 
-    /// Ends the server.
+    /// Stops the server.
     struct LazyStop = 306 -> Done {
-        /// Whether the mount is left for a successor.
+        /// Whether the mount is kept for a successor.
         1 keep: bool,
     }
 
-    /// How a fetch went.
+    /// The result of a fetch.
     struct FetchAnswer = 307 {
         /// The fetch's number.
         1 id: u64,
-        /// 0 if what was asked for is here now, else why not.
+        /// 0 if the data is available now, else the error.
         2 errno: u32,
-        /// Why not, in words.
+        /// The error message.
         3 reason: String,
     }
 
@@ -77,39 +77,39 @@ messages! {
     struct LazyReady = 350 {
         /// The protocol version of the server.
         1 version: u32,
-        /// The server's process.
+        /// The PID of the server.
         2 pid: u32,
     }
 
     /// All layers.
     struct LayerListing = 351 {
-        /// By their names.
+        /// The layers, by name.
         1 layers: Vec<LayerInfo>,
     }
 
-    /// A layer as the server knows it.
+    /// A layer as the server sees it.
     struct LayerInfo {
         /// Its name.
         1 key: String,
-        /// How many bytes it has.
+        /// The size in bytes.
         2 size: u64,
-        /// How many reads wait for parts of it.
+        /// Number of reads that wait for parts of it.
         3 waiting: u64,
         /// Whether its files could be opened.
         4 open: bool,
     }
 
-    /// Somebody reads what is not here.
+    /// A process reads data that is not available locally.
     struct Fetch = 360 {
         /// The fetch's number.
         1 id: u64,
         /// The layer's name.
         2 key: String,
-        /// Where it begins.
+        /// The offset of the data.
         3 offset: u64,
-        /// How many bytes.
+        /// The length in bytes.
         4 length: u64,
-        /// The thread that read first; 0 if the server is of an earlier version.
+        /// The thread that read first; 0 from servers of earlier versions.
         5 pid: u32,
     }
 
@@ -117,19 +117,19 @@ messages! {
     struct ReadFailed = 361 {
         /// The layer's name.
         1 key: String,
-        /// Where the read began.
+        /// The offset of the read.
         2 offset: u64,
-        /// How many bytes.
+        /// The length in bytes.
         3 length: u64,
-        /// Why, in words.
+        /// The reason.
         4 reason: String,
-        /// Whether it waited too long.
+        /// Whether it timed out.
         5 timed_out: bool,
     }
 
-    /// The layers of a session, as the server writes them down for its successor.
+    /// The layers of a session, saved by the server for its successor.
     struct LayerBook = 390 {
-        /// The number that the next layer gets.
+        /// The number of the next layer.
         1 next_node: u64,
         /// The layers.
         2 layers: Vec<LayerEntry>,
@@ -141,13 +141,13 @@ messages! {
         1 node: u64,
         /// Its name.
         2 key: String,
-        /// The directory that has its parts.
+        /// The directory with its parts.
         3 directory: PathBuf,
-        /// How many bytes it has.
+        /// The size in bytes.
         4 size: u64,
-        /// After how many milliseconds a read of what is not here fails.
+        /// The timeout in milliseconds of a read of missing data.
         5 timeout_ms: u64,
-        /// Whether its name was taken away.
+        /// Whether its name was removed.
         6 removed: bool,
     }
 }

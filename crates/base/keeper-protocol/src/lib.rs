@@ -1,14 +1,12 @@
-//! The words that the daemon exchanges with keepers, and with the server of lazy layers.
+//! The protocols between the daemon and keepers, and between the daemon and the server of lazy layers.
 //!
-//! Both ends of a keeper's socket speak *frames* ([`Frame`]): a fixed header, a payload of tagged
-//! fields, and file descriptors beside it. An end skips the fields that it does not know and fills
-//! those that are missing with their defaults, so that an older keeper serves a newer daemon and
-//! the other way round. [`VERSION`] moves only when that is not enough.
+//! Both ends of a keeper's socket send *frames* ([`Frame`]): a fixed header, a payload of tagged fields, and file
+//! descriptors. A receiver skips unknown fields and sets missing ones to their defaults, so that an older keeper can
+//! serve a newer daemon and the other way round. [`VERSION`] changes only if that is not enough.
 //!
-//! The server of lazy layers is spoken to in frames, too ([`LazyHello`] and what belongs to it).
+//! The server of lazy layers uses frames, too ([`LazyHello`] and related messages).
 //!
-//! A keeper answers every request with exactly one reply that carries the request's number;
-//! [events](Event) carry number 0.
+//! A keeper answers every request with exactly one reply that has the request's number; [events](Event) have number 0.
 
 mod codec;
 mod event;
@@ -50,14 +48,14 @@ pub const VERSION: u32 = 1;
 /// The name of a keeper's socket in its pod's directory.
 pub const SOCKET_NAME: &str = "keeper.sock";
 
-/// The directory, below the pod's, in which a keeper writes one exit record per container.
+/// The directory, below the pod's, with one exit record per container, written by a keeper.
 pub const EXITS_DIR: &str = "exits";
 
-/// The directory at the root of a [namespace with few mounts](Setup::few_mounts) that a keeper's own mounts are below.
+/// The directory for a keeper's own mounts, at the root of a [namespace with few mounts](Setup::few_mounts).
 pub const FEW_MOUNTS_PLACES: &str = "mounts";
 
-/// The directory there that a container's root may be put on.
+/// The directory for a container's root, in the same namespace.
 pub const FEW_MOUNTS_ROOT: &str = "root";
 
-/// Stands in a runtime's arguments where the keeper puts the path of its console socket.
+/// A placeholder in a runtime's arguments for the path of the keeper's console socket.
 pub const CONSOLE_SOCKET: &str = "@console-socket@";

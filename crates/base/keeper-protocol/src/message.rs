@@ -1,16 +1,16 @@
-//! What a payload says: a struct whose members are tagged fields.
+//! Messages: structs whose members are encoded as tagged fields.
 
 use crate::codec::Malformed;
 
-/// A struct that is written as tagged fields.
+/// A struct that is encoded as tagged fields.
 pub trait Message: Default {
     /// Appends the fields to `out`.
     fn encode(&self, out: &mut Vec<u8>);
-    /// Reads the fields; unknown ones are skipped, missing ones have their defaults.
+    /// Decodes the fields; unknown ones are skipped, missing ones get their defaults.
     fn decode(payload: &[u8]) -> Result<Self, Malformed>;
 }
 
-/// A message that travels as a frame of its own.
+/// A message with its own frame.
 pub trait Body: Message {
     /// The frame's kind.
     const KIND: u16;
@@ -18,7 +18,7 @@ pub trait Body: Message {
 
 /// A message to which the keeper answers with `Reply`, or with a [`Failure`](crate::Failure).
 pub trait Request: Body {
-    /// The answer when all went well.
+    /// The reply on success.
     type Reply: Body;
 }
 
@@ -80,7 +80,7 @@ macro_rules! messages {
 }
 pub(crate) use messages;
 
-/// Declares an enumeration that travels as a number; an unknown number becomes the default.
+/// Declares an enumeration that is encoded as a number; an unknown number becomes the default.
 macro_rules! numbered {
     ($(
         $(#[$meta:meta])*

@@ -1,106 +1,105 @@
-//! What a keeper answers.
+//! Replies of a keeper.
 
 use crate::exit::ExitStatus;
 use crate::message::{messages, numbered};
 
 messages! {
-    /// All is well and there is nothing more to say.
+    /// Success without a result.
     struct Done = 100 {}
 
-    /// The request was not carried out.
+    /// The request failed.
     struct Failure = 101 {
-        /// What sort of failure.
+        /// The kind of failure.
         1 kind: FailureKind,
-        /// What was being done, and what went wrong.
+        /// The failed operation and the reason.
         2 message: String,
-        /// The end of the runtime's log, as it wrote it.
+        /// The end of the runtime's log.
         3 runtime_log: String,
-        /// The end of what the runtime printed.
+        /// The end of the runtime's output.
         4 runtime_output: String,
     }
 
-    /// Who the keeper is.
+    /// Identifies the keeper.
     struct Welcome = 102 {
         /// The protocol version of the keeper.
         1 version: u32,
-        /// The pod's identity.
+        /// The ID of the pod.
         2 pod_id: String,
-        /// The keeper's process id: `/proc/<pid>/ns/…` are the pod's namespaces.
+        /// The keeper's PID: `/proc/<pid>/ns/…` are the pod's namespaces.
         3 pid: u32,
         /// The init of the pod's PID namespace; 0 if the pod shares none.
         4 init_pid: u32,
-        /// What could not be done and does no harm.
+        /// Harmless failures.
         5 warnings: Vec<String>,
-        /// The keeper's descriptor of the pod's user namespace, if it has one of its own:
-        /// `/proc/<pid>/fd/<this>`.
+        /// The keeper's descriptor of the pod's user namespace, if it has its own: `/proc/<pid>/fd/<this>`.
         6 user_ns_fd: Option<u32>,
     }
 
-    /// All that the keeper knows.
+    /// All containers and exec sessions of the keeper.
     struct Listing = 103 {
         /// The containers.
         1 containers: Vec<ContainerInfo>,
-        /// The exec sessions that have not been forgotten.
+        /// The exec sessions that have not been removed.
         2 execs: Vec<ExecInfo>,
     }
 
-    /// A container as its keeper knows it.
+    /// A container as its keeper sees it.
     struct ContainerInfo {
-        /// The container's identity.
+        /// The ID of the container.
         1 id: String,
-        /// What it does.
+        /// The state of the container.
         2 state: ContainerState,
-        /// Its first process; 0 before there is one.
+        /// The PID of its first process; 0 before that exists.
         3 pid: u32,
         /// When it was created, in nanoseconds since the epoch.
         4 created_ns: u64,
-        /// When it was started; 0 before.
+        /// When it was started; 0 before that.
         5 started_ns: u64,
-        /// How it ended.
+        /// The exit status.
         6 exit: Option<ExitStatus>,
-        /// How many times the OOM killer struck.
+        /// Number of its processes killed by the OOM killer.
         7 oom_kills: u64,
-        /// How many bytes of output its log lost.
+        /// Number of bytes of output that its log lost.
         8 log_dropped_bytes: u64,
-        /// How many attachments it has.
+        /// Number of attachments.
         9 attachments: u32,
     }
 
-    /// An exec session as its keeper knows it.
+    /// An exec session as its keeper sees it.
     struct ExecInfo {
-        /// The session's identity.
+        /// The ID of the session.
         1 id: String,
-        /// The container it runs in.
+        /// The ID of its container.
         2 container: String,
-        /// Its first process; 0 before there is one.
+        /// The PID of its first process; 0 before that exists.
         3 pid: u32,
-        /// How it ended.
+        /// The exit status.
         4 exit: Option<ExitStatus>,
     }
 
-    /// A container has been made.
+    /// A container was created.
     struct Created = 104 {
-        /// Its first process.
+        /// The PID of its first process.
         1 pid: u32,
-        /// When, in nanoseconds since the epoch.
+        /// The creation time, in nanoseconds since the epoch.
         2 created_ns: u64,
-        /// When it was let go, likewise; 0 while it waits for its start.
+        /// The start time if it was started at once; 0 while it waits for its start.
         3 started_ns: u64,
     }
 
-    /// A container has been started.
+    /// A container was started.
     struct Started = 105 {
-        /// When, in nanoseconds since the epoch.
+        /// The start time, in nanoseconds since the epoch.
         1 started_ns: u64,
     }
 
-    /// A command runs in a container; with a terminal, the frame carries its controlling end.
+    /// A command was started in a container; with a terminal, the frame carries its controlling end.
     struct ExecStarted = 106 {
-        /// Its first process.
+        /// The PID of its first process.
         1 pid: u32,
     }
 
-    /// The container's streams have been joined.
+    /// A client was attached to the container's streams.
     struct Attached = 107 {
         /// The attachment's number.
         1 attachment: u64,
@@ -111,18 +110,18 @@ messages! {
 }
 
 numbered! {
-    /// What sort of failure.
+    /// The kind of a failure.
     enum FailureKind {
-        /// Something went wrong on the way.
+        /// An error without a more specific kind.
         #[default]
         Failed = 0,
-        /// There is nothing of that name.
+        /// The named object does not exist.
         NotFound = 1,
-        /// There is already something of that name.
+        /// An object of that name exists already.
         Exists = 2,
-        /// What was asked for does not fit the state of things.
+        /// The object is in a state that does not allow the request.
         WrongState = 3,
-        /// The request makes no sense.
+        /// The request is invalid.
         Invalid = 4,
         /// The keeper does not know this request.
         Unsupported = 5,
@@ -130,22 +129,22 @@ numbered! {
         RuntimeMissing = 6,
         /// The runtime ended with an error.
         RuntimeFailed = 7,
-        /// It took too long and was given up.
+        /// A timeout ended the operation.
         TimedOut = 8,
-        /// Nobody listens on the port dialled.
+        /// No process listens on the port.
         Refused = 9,
-        /// The runtime could not be executed for want of processes, memory or files.
+        /// The runtime could not be executed because of a lack of processes, memory or files.
         Exhausted = 10,
     }
 
-    /// What a container does.
+    /// The state of a container.
     enum ContainerState {
         /// Known only as the owner of mounts.
         #[default]
         Absent = 0,
-        /// Its runtime is at work on it.
+        /// The runtime is creating it.
         Creating = 1,
-        /// Made, not started.
+        /// Created, not started.
         Created = 2,
         /// Started.
         Running = 3,

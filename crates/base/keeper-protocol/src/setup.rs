@@ -1,4 +1,4 @@
-//! The first message to a new keeper: what pod it keeps.
+//! The first message to a new keeper, which describes its pod.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,24 +7,24 @@ use crate::message::messages;
 use crate::reply::Welcome;
 
 messages! {
-    /// What a new keeper is to become. Sent once, on the socket that is its standard input; the
-    /// connection goes on as any other afterwards.
+    /// The setup of a new keeper. Sent once, on the socket that is its standard input; afterwards the connection is
+    /// like any other.
     struct Setup = 1 -> Welcome {
         /// The protocol version of the sender.
         1 version: u32,
-        /// The pod's identity.
+        /// The ID of the pod.
         2 pod_id: String,
-        /// The pod's directory on a volatile file system: the keeper's socket and records.
+        /// The pod's directory on a volatile file system, for the keeper's socket and records.
         3 dir: PathBuf,
-        /// Whether the pod has a network namespace of its own.
+        /// Whether the pod has its own network namespace.
         4 net: bool,
-        /// Whether the pod has an IPC namespace of its own.
+        /// Whether the pod has its own IPC namespace.
         5 ipc: bool,
-        /// Whether the pod has a UTS namespace of its own.
+        /// Whether the pod has its own UTS namespace.
         6 uts: bool,
-        /// Whether the pod's containers share a PID namespace, whose init the keeper makes.
+        /// Whether the pod's containers share a PID namespace, whose init the keeper creates.
         7 pid: bool,
-        /// The host name, for a UTS namespace of its own.
+        /// The host name for the pod's own UTS namespace.
         8 hostname: String,
         /// A file on which the network namespace is bind-mounted in the caller's mount namespace.
         9 net_pin: Option<PathBuf>,
@@ -32,36 +32,36 @@ messages! {
         10 sysctls: Vec<Sysctl>,
         /// The shared memory file system of the pod's containers.
         11 shm: Option<ShmMount>,
-        /// Control group directories the keeper moves itself into, one per hierarchy.
+        /// Cgroup directories that the keeper enters, one per hierarchy.
         12 cgroups: Vec<PathBuf>,
-        /// The keeper's standing with the OOM killer; not being allowed to set it is no error.
+        /// The keeper's OOM score adjustment; a lack of permission to set it is no error.
         13 oom_score_adj: Option<i32>,
         /// The environment of the runtimes that the keeper calls, as `NAME=value`.
         14 env: Vec<OsString>,
-        /// The user mapping, when the pod's namespaces belong to a user namespace of their own.
+        /// The user ID mapping, if the pod has its own user namespace.
         15 uid_map: Vec<IdMap>,
-        /// The group mapping that goes with `uid_map`.
+        /// The group ID mapping that belongs to `uid_map`.
         16 gid_map: Vec<IdMap>,
-        /// How many files the pod's processes may open; none to leave it as it is.
+        /// The limits of open files for the pod's processes; `None` to keep the current ones.
         17 open_files: Option<OpenFiles>,
-        /// A network namespace that is there already, in place of one of its own; empty for none.
+        /// The path of an existing network namespace, used instead of a new one; empty for none.
         18 net_path: PathBuf,
-        /// Whether a mount namespace with next to no mounts goes with this, of which the keeper makes its own.
+        /// Whether the frame carries a mount namespace with few mounts, from which the keeper makes its own.
         19 few_mounts: bool,
-        /// The program of a runtime that is called `protected`, whose file goes with this after that, by a mount that
-        /// nobody can write by; empty for none.
+        /// The program of a runtime that is called `protected`. Its file follows as the next descriptor, through a
+        /// read-only mount. Empty for none.
         20 program: PathBuf,
     }
 
-    /// How many files a process may open; the largest number is no limit.
+    /// Limits of open files; the largest number means no limit.
     struct OpenFiles {
-        /// Until it asks for more.
+        /// The soft limit.
         1 current: u64,
-        /// At most.
+        /// The hard limit.
         2 maximum: u64,
     }
 
-    /// One kernel parameter.
+    /// A kernel parameter.
     struct Sysctl {
         /// The name, with dots or slashes between its parts.
         1 name: String,
@@ -71,21 +71,21 @@ messages! {
 
     /// A tmpfs for `/dev/shm`.
     struct ShmMount {
-        /// An existing directory below a mount that propagates nothing.
+        /// An existing directory below a mount without propagation.
         1 path: PathBuf,
         /// The size limit in bytes.
         2 size: u64,
-        /// The SELinux context of its files; empty to leave it to the kernel.
+        /// The SELinux context of its files; empty for the kernel's default.
         3 label: String,
     }
 
-    /// A range of a user namespace's identities.
+    /// A range of IDs of a user namespace.
     struct IdMap {
-        /// The first identity inside.
+        /// The first ID inside.
         1 inside: u32,
-        /// The first identity outside.
+        /// The first ID outside.
         2 outside: u32,
-        /// How many.
+        /// The number of IDs.
         3 count: u32,
     }
 }

@@ -1,4 +1,4 @@
-//! Bytes and descriptors through a stream socket.
+//! Sends and receives bytes and descriptors over a stream socket.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -14,12 +14,12 @@ use rustix::net::{
 
 use crate::frame::{Frame, FrameBuffer, MAX_FDS};
 
-/// After so long there may be a descriptor for a peer that none was left for. To listen on meanwhile would be to be
-/// told of it at once, and for ever.
+/// Pause after a connection could not be accepted for lack of descriptors. Without the pause the listener
+/// would stay readable and the loop would spin.
 pub const ACCEPT_AGAIN: Duration = Duration::from_millis(200);
 
-/// The next peer of our own user that waits at a listener which does not block; none where nobody does. An error is
-/// of what is needed to serve whoever waits.
+/// Accepts the next connection of our own user from a non-blocking listener; `None` if none is waiting. An error means
+/// a lack of resources to serve it.
 pub fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     loop {
@@ -29,7 +29,7 @@ pub fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>> {
             Err(Errno::INTR | Errno::CONNABORTED) => continue,
             Err(error) => return Err(error),
         };
-        // The socket's mode, or its directory's, says so already; a descriptor may have been passed on.
+        // The mode of the socket or its directory already enforces this, but a descriptor may have been passed on.
         let own = rustix::process::geteuid();
         if socket_peercred(&socket).is_ok_and(|peer| peer.uid == own) {
             return Ok(Some(socket));
@@ -37,7 +37,7 @@ pub fn accept(listener: impl AsFd) -> Result<Option<OwnedFd>> {
     }
 }
 
-/// Sends as many of `bytes` as the socket takes, with `fds` beside the first one.
+/// Sends as many of `bytes` as the socket accepts, with `fds` attached to the first one.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -54,8 +54,8 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<u
     })
 }
 
-/// Waits for the first frame that comes. What came behind it is in the buffer. Nothing, where the peer ends
-/// or sends none.
+/// Waits for the first frame. Data after it stays in the buffer. Returns `None` if the peer closes the connection or
+/// sends no valid frame.
 #[inline(never)]
 pub fn first_frame(socket: impl AsFd) -> Option<(Frame, FrameBuffer)> {
     let mut buffer = FrameBuffer::new();
@@ -72,9 +72,9 @@ pub fn first_frame(socket: impl AsFd) -> Option<(Frame, FrameBuffer)> {
     }
 }
 
-/// Receives what is there: the count of bytes (0 at the end) and the descriptors beside them.
+/// Receives available data: the number of bytes (0 at the end) and the descriptors sent with them.
 pub fn recv(socket: impl AsFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)> {
-    // Room for more than a frame's descriptors, so that a surplus is seen and not cut off.
+    // Space for more than a frame's descriptors, so that extra ones are detected and not cut off.
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS * 4))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let message = retry_on_intr(|| {

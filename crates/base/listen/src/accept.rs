@@ -1,4 +1,4 @@
-//! Accepting: the one loop, which nothing that fails ends.
+//! The accept loop, which continues after every failure.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,28 +15,28 @@ use tokio_util::sync::CancellationToken;
 use crate::activity::Activity;
 use crate::connections::{ConnectionLimits, Connections, Origin, Slot};
 
-/// Out of descriptors, accepting fails at once and without end.
+/// Without free descriptors, `accept` fails immediately and repeatedly.
 const AFTER_FAILURE: Duration = Duration::from_millis(100);
-/// A silent peer is asked for a sign of life after this time.
+/// TCP keepalive starts after a peer is silent for this time.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
-/// What connections come to.
+/// A listener for connections.
 pub trait Accept: Sync {
     /// A connection.
     type Connection: Send;
 
-    /// The next connection, or why there is none. Nothing is lost if it is not waited for to the end.
+    /// Accepts the next connection. It is cancel safe.
     fn try_accept(&self) -> impl Future<Output = io::Result<Self::Connection>> + Send;
 
-    /// Where it listens, for the log.
+    /// Returns the address, for the log.
     fn address(&self) -> String;
 
-    /// The peer of a connection.
+    /// Returns the peer of a connection.
     fn origin(connection: &Self::Connection) -> Origin;
 }
 
-/// The next connection. What fails is told once, in the words of `doing`, and tried again: there is
-/// no error that a server should end of.
+/// Accepts the next connection. A failure is logged once, with the words of `doing`, and retried: no failure should
+/// stop a server.
 async fn accept<A: Accept>(listener: &A, doing: &str) -> A::Connection {
     let mut failed = false;
     loop {
@@ -59,7 +59,7 @@ pub async fn enter<A: Accept>(
     connections: &Arc<Connections>,
     doing: &str,
 ) -> (A::Connection, Slot) {
-    // Accepted first: a listener that nobody connects to must not hold a slot.
+    // Accepts first: a listener without connections must not hold a slot.
     let connection = accept(listener, doing).await;
     let slot = connections.enter(A::origin(&connection)).await;
     (connection, slot)
@@ -68,19 +68,19 @@ pub async fn enter<A: Accept>(
 /// Accepts connections within limits and runs a task for each.
 #[derive(Clone, Copy, Debug)]
 pub struct AcceptLoop<'a> {
-    /// What a failure is told as: "accepting a client".
+    /// The action named in error messages: "accepting a client".
     pub doing: &'a str,
-    /// Connections served at once. Further ones wait in the kernel's queue.
+    /// Limit of connections served at once. Further ones wait in the kernel's queue.
     pub limits: ConnectionLimits,
     /// A connection that sent no request within this time, TLS handshake included, is closed.
     pub first_request: Duration,
-    /// How long those that are served at the end may go on.
+    /// Time that open connections may continue after a stop.
     pub farewell: Duration,
 }
 
 impl<'a> AcceptLoop<'a> {
-    /// A loop that serves at most `connections` at a time and ends them when it ends. A connection has ten seconds for its
-    /// first request.
+    /// Returns a loop that serves at most `connections` at a time and closes them when it stops. A connection has ten
+    /// seconds for its first request.
     pub const fn new(doing: &'a str, connections: usize) -> Self {
         Self {
             doing,
@@ -90,8 +90,9 @@ impl<'a> AcceptLoop<'a> {
         }
     }
 
-    /// Serves with what `each` makes of a connection, which is dropped when the connection is closed for another one.
-    /// Told to stop it listens no more, and what outlasts the farewell is aborted; so are all when it is dropped.
+    /// Serves each connection with the future of `each`, which is dropped when the connection is closed in favor of
+    /// another one. After a stop the loop no longer listens, and aborts connections that exceed `farewell`. Dropping
+    /// the future aborts all of them.
     pub async fn run<A, F, R>(self, listener: A, stop: CancellationToken, mut each: F)
     where
         A: Accept,
@@ -101,7 +102,7 @@ impl<'a> AcceptLoop<'a> {
         let connections = Connections::new(self.limits);
         let mut served = JoinSet::new();
         {
-            // It goes on while others end: what failed stays told.
+            // Kept while other connections end, so that a logged failure is not logged again.
             let mut next = pin!(enter(&listener, &connections, self.doing));
             loop {
                 tokio::select! {
@@ -199,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// Fails so many times, then has a connection whenever one is asked for.
+    /// Fails this many times, then returns a connection for each call.
     #[derive(Default)]
     struct Scripted {
         failures: AtomicUsize,

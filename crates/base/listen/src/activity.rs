@@ -1,4 +1,5 @@
-//! The requests of a connection. The listener closes a connection without a request in progress for another one.
+//! The requests of a connection. The listener may close a connection without a request in progress in favor of another
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-/// A client has this time to read an answer.
+/// Time that a client has to read a response.
 pub const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The requests of one connection. Clones belong to the same connection.
@@ -29,13 +30,13 @@ struct State {
     /// Held until the first request.
     newcomer: Option<TaskTrackerToken>,
     requests: usize,
-    /// Requests whose answer is complete and not read to its end.
+    /// Requests whose response is complete but not read completely.
     answered: usize,
-    /// When the last request ended or was answered; before the first one, when the connection was accepted.
+    /// When the last request ended or was answered; before the first request, when the connection was accepted.
     since: Instant,
 }
 
-/// Whether a connection may be closed for another one: the first in this order goes first.
+/// Whether a connection may be closed in favor of another one: the first in this order is closed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// It was accepted at this time and has sent no request.
@@ -47,7 +48,7 @@ pub(crate) enum Standing {
 }
 
 impl Activity {
-    /// A connection without requests. The token is dropped with the first request, or with the connection.
+    /// Returns a connection without requests. The token is dropped with the first request, or with the connection.
     pub fn new(newcomer: TaskTrackerToken) -> Self {
         let state = State {
             newcomer: Some(newcomer),
@@ -61,7 +62,7 @@ impl Activity {
         }
     }
 
-    /// Notes a request, which is in progress until the result is dropped.
+    /// Registers a request, which is in progress until the result is dropped.
     pub fn request(&self) -> InProgress {
         let mut state = self.state.lock();
         state.newcomer = None;
@@ -72,22 +73,22 @@ impl Activity {
         }
     }
 
-    /// Has the connection closed.
+    /// Requests that the connection is closed.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Completes when the connection is to be closed.
+    /// Completes when the connection must be closed.
     pub fn closed(&self) -> WaitForCancellationFutureOwned {
         self.closing.clone().cancelled_owned()
     }
 
-    /// Whether the connection is to be closed.
+    /// Returns whether the connection must be closed.
     pub fn is_closing(&self) -> bool {
         self.closing.is_cancelled()
     }
 
-    /// Completes when the connection is to be closed, or has sent no request for so long.
+    /// Completes when the connection must be closed, or has sent no request within the limit.
     pub(crate) async fn closed_or_silent(&self, limit: Duration) {
         if timeout(limit, self.closing.cancelled()).await.is_err() {
             if matches!(self.standing(), Standing::New(_)) {
@@ -130,7 +131,7 @@ pub struct InProgress {
 }
 
 impl InProgress {
-    /// Notes that the answer is complete: the client only has to read it.
+    /// Marks the response as complete: the client only has to read it.
     pub fn answered(mut self) -> Self {
         let mut state = self.state.lock();
         state.answered += 1;

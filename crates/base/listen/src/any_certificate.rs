@@ -1,4 +1,4 @@
-//! A client's TLS where nobody knows who the server should be.
+//! TLS of a client that does not know the server's identity.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 
-/// Takes whatever certificate the server has; it must still own its key.
+/// Accepts any certificate; the server must still own its key.
 #[derive(Debug)]
 pub struct AnyCertificate(pub Arc<CryptoProvider>);
 

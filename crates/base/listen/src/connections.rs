@@ -1,10 +1,10 @@
-//! The open connections of a listener, and which of them is closed for the next one.
+//! The open connections of a listener, and the choice of one to close for the next.
 //!
-//! A client that opens connections and sends nothing, or forgets to close them, must not keep others out. A connection
-//! without a request in progress is closed if its peer has too many of them, or if a new connection finds none free:
-//! first one that never sent a request, else an idle one; in either case one of the peer that has the most of them, and
-//! of its connections the one that is silent for longest. If requests are in progress on all connections, a new one
-//! waits.
+//! A client that opens connections and sends nothing, or forgets to close them, must not block others. A connection
+//! without a request in progress is closed if its peer has too many of them, or if no slot is free for a new
+//! connection. Connections that never sent a request are closed first, then idle ones. Among them the peer with the
+//! most such connections loses the one that is silent for longest. If requests are in progress on all connections, a
+//! new one waits.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -21,13 +21,13 @@ use tokio_util::task::TaskTracker;
 
 use crate::activity::{Activity, Standing};
 
-/// While a new connection waits, the others are looked at so often: some may have become idle.
+/// Interval of checks of the other connections while a new one waits: some may have become idle.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// The peer that a connection is counted for.
+/// The peer to which a connection is attributed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// An address of IPv4, or a /64 of IPv6: one machine has as many as that.
+    /// An IPv4 address, or an IPv6 /64 network: a single machine may have that many addresses.
     Network(IpAddr),
     /// A process of this machine, in this PID namespace.
     Process(u32),
@@ -36,7 +36,7 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// The origin of a TCP connection.
+    /// Returns the origin of a TCP connection.
     pub fn of_address(address: IpAddr) -> Self {
         Self::Network(match address.to_canonical() {
             IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -44,7 +44,7 @@ impl Origin {
         })
     }
 
-    /// The origin of a connection on a unix socket; the kernel reports 0 for another PID namespace.
+    /// Returns the origin of a connection on a unix socket; the kernel reports 0 for another PID namespace.
     pub fn of_process(id: Option<i32>) -> Self {
         match id.and_then(|id| u32::try_from(id).ok()) {
             None | Some(0) => Self::Unknown,
@@ -52,7 +52,7 @@ impl Origin {
         }
     }
 
-    /// The process, if it is known.
+    /// Returns the process, if it is known.
     pub fn process(self) -> Option<u32> {
         match self {
             Self::Process(id) => Some(id),
@@ -61,14 +61,14 @@ impl Origin {
     }
 }
 
-/// How many connections a listener has.
+/// The connection limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
     /// All connections.
     pub all: usize,
-    /// Those of them without a request in progress.
+    /// Connections without a request in progress.
     pub idle: usize,
-    /// Those of them that come from one [`Origin`].
+    /// Connections without a request in progress from one [`Origin`].
     pub idle_per_peer: usize,
 }
 
@@ -98,7 +98,7 @@ struct Open {
     connections: BTreeMap<u64, (Origin, Activity)>,
 }
 
-/// The slot of an open connection; it is free again when this is dropped.
+/// The slot of an open connection; dropping this frees it.
 #[derive(Debug)]
 pub struct Slot {
     connections: Arc<Connections>,
@@ -109,7 +109,7 @@ pub struct Slot {
 }
 
 impl Connections {
-    /// No connection yet.
+    /// Creates limits without connections.
     pub fn new(limits: ConnectionLimits) -> Arc<Self> {
         Arc::new(Self {
             limits,
@@ -124,7 +124,7 @@ impl Connections {
         &self.newcomers
     }
 
-    /// Adds a connection, after closing others where it has to.
+    /// Adds a connection, after closing others if necessary.
     pub async fn enter(self: &Arc<Self>, origin: Origin) -> Slot {
         let mut free = Arc::clone(&self.free).try_acquire_owned().ok();
         self.close_dispensable(origin, free.is_none());
@@ -154,7 +154,7 @@ impl Connections {
         }
     }
 
-    /// Closes one that has no request in progress, if the limits ask for it.
+    /// Closes a connection without a request in progress, if the limits require it.
     fn close_dispensable(&self, origin: Origin, is_full: bool) {
         let ConnectionLimits {
             idle: limit,
@@ -198,12 +198,12 @@ impl Connections {
 }
 
 impl Slot {
-    /// The use of the connection.
+    /// Returns the activity of the connection.
     pub fn activity(&self) -> &Activity {
         &self.activity
     }
 
-    /// Is ready when the connection is to be closed.
+    /// Becomes ready when the connection must be closed.
     pub fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.closed.as_mut().poll(context)
     }

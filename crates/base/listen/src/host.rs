@@ -1,7 +1,7 @@
 //! The host that a request names.
 //!
-//! A page of another site can have a browser send requests to an address that its own name leads to (DNS rebinding).
-//! Such a request names that site. An IP address cannot be made to lead elsewhere.
+//! With DNS rebinding, a web page of another site makes a browser send requests to an address of its own domain that
+//! resolves to this node. Such a request names that domain. An IP address cannot be made to resolve elsewhere.
 
 use std::net::IpAddr;
 
@@ -16,12 +16,12 @@ pub struct Host<'a> {
     authority: Authority,
 }
 
-/// There are several `Host` headers, or the value of one is malformed, or the request's line names a host.
+/// Several `Host` headers, a malformed value, or a host in the request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedHost;
 
 impl<'a> Host<'a> {
-    /// The host that a request names; none if the header is missing, as HTTP/1.0 allows.
+    /// Returns the host that a request names; `None` if the header is missing, as HTTP/1.0 allows.
     pub fn of(uri: &Uri, headers: &'a HeaderMap) -> Result<Option<Self>, MalformedHost> {
         let mut hosts = headers.get_all(HOST).iter();
         let text = match (hosts.next(), hosts.next(), uri.authority()) {
@@ -36,19 +36,19 @@ impl<'a> Host<'a> {
         Ok(Some(Self { text, authority }))
     }
 
-    /// The value as it was sent, with the port.
+    /// Returns the value as sent, including the port.
     pub fn as_str(&self) -> &'a str {
         self.text
     }
 
-    /// The address, if it is one.
+    /// Returns the address, if the host is an IP address.
     pub fn address(&self) -> Option<IpAddr> {
         let host = self.authority.host();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         bare.parse().ok()
     }
 
-    /// Whether it is `localhost` or one of these names.
+    /// Returns whether the host is `localhost` or one of these names.
     pub fn is_named(&self, names: &[String]) -> bool {
         let names = names.iter().map(String::as_str);
         names.chain(["localhost"]).any(|name| self.is(name))
@@ -59,7 +59,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Whether a request that needs no credentials is for this node: it names an IP address, `localhost`, the node's host
+/// Returns whether a request without credentials is for this node: it names an IP address, `localhost`, the node's host
 /// name, one of these names, or no host at all.
 pub fn is_for_this_node(uri: &Uri, headers: &HeaderMap, names: &[String]) -> bool {
     let Ok(host) = Host::of(uri, headers) else {

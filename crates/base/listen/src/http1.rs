@@ -15,17 +15,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::activity::{Activity, InProgress};
 
-/// What the head of a request may take: its line and its headers.
+/// Limits for the head of a request: its first line and its headers.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// From its beginning, or the end of the request before it.
+    /// The time limit, from its start or the end of the previous request.
     pub time: Duration,
-    /// How long it may be.
+    /// The size limit.
     pub bytes: usize,
 }
 
-/// Answers the requests of a connection, until it ends or one was answered with an upgrade. A request is in progress
-/// until its answer is written.
+/// Serves the requests of a connection, until it ends or a request is upgraded. A request is in progress until its
+/// response is written.
 pub async fn serve_http1<S, F, R, B>(
     stream: S,
     head: HeadLimits,
@@ -59,7 +59,7 @@ where
         .await
 }
 
-/// The body of an answer, whose request is in progress until it is dropped.
+/// The body of a response, whose request is in progress until it is dropped.
 struct Answer<B> {
     body: B,
     _in_progress: InProgress,

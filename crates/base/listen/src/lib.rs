@@ -1,17 +1,17 @@
-//! Doors that are opened to others.
+//! Listening sockets and their connections.
 //!
-//! | module | what it holds |
+//! | module | content |
 //! |---|---|
-//! | `socket` | a unix socket in the file system: made, taken over from the dead, removed |
-//! | `listener` | what listens and what is accepted, unix and TCP alike |
-//! | `accept` | the one loop that accepts connections within limits; it survives a lack of descriptors |
-//! | `connections` | the open connections of a listener: limits, and which one is closed for the next |
+//! | `socket` | a unix socket in the file system: create it, take it over from a dead process, remove it |
+//! | `listener` | listeners and connections, for unix and TCP |
+//! | `accept` | the accept loop with connection limits; it survives a lack of descriptors |
+//! | `connections` | the open connections of a listener: limits, and the choice of one to close for the next |
 //! | `activity` | the requests of one connection |
 //! | `host` | the host that a request names (feature `http1`) |
-//! | `http1` | HTTP/1.1 on a connection, its heads bounded (feature `http1`) |
-//! | `any_certificate` | TLS of a client that takes whatever certificate a server has (feature `tls`) |
-//! | `tls` | TLS whose files may be renewed at any time (feature `tls`) |
-//! | `tls_terms` | which versions and ciphers of it are spoken (feature `tls`) |
+//! | `http1` | HTTP/1.1 on a connection, with bounded request heads (feature `http1`) |
+//! | `any_certificate` | TLS of a client that accepts any server certificate (feature `tls`) |
+//! | `tls` | TLS with files that may be renewed at any time (feature `tls`) |
+//! | `tls_terms` | TLS versions and cipher suites (feature `tls`) |
 
 mod accept;
 mod activity;

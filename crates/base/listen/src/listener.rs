@@ -1,4 +1,4 @@
-//! Listeners and connections, unix and TCP alike.
+//! Listeners and connections, for unix and TCP.
 
 use std::io::{Error, Result};
 use std::net::{SocketAddr, TcpListener as StdTcpListener};
@@ -30,7 +30,7 @@ enum Kind {
 }
 
 impl Listener {
-    /// Makes a unix socket at the path: see [`listen_at`].
+    /// Creates a unix socket at the path: see [`listen_at`].
     pub fn unix(path: &Path, mode: u32, group: Option<u32>) -> Result<Self> {
         let (listener, own) = listen_at(path, mode, group)?;
         Ok(Self {
@@ -53,7 +53,7 @@ impl Listener {
         })
     }
 
-    /// Takes over a socket that listens already. Its file is the giver's.
+    /// Takes over a listening socket. The process that passed it owns its file.
     pub fn inherited(fd: OwnedFd) -> Result<Self> {
         const CANNOT_USE: &str = "cannot use a socket passed by the service manager";
         let failed = |errno: rustix::io::Errno| because(&errno.into(), CANNOT_USE);
@@ -81,7 +81,7 @@ impl Listener {
         Ok(Self { kind, _path: None })
     }
 
-    /// Where it listens, for the log.
+    /// Returns the address, for the log.
     pub fn address(&self) -> String {
         match &self.kind {
             Kind::Unix(listener) => listener.address(),
@@ -89,7 +89,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens for TCP.
+    /// Returns the TCP address, if it listens on TCP.
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         match &self.kind {
             Kind::Unix(_) => None,
@@ -97,12 +97,12 @@ impl Listener {
         }
     }
 
-    /// Whether only processes of this machine with access to a file can connect.
+    /// Returns whether only processes of this machine with access to a file can connect.
     pub fn is_unix(&self) -> bool {
         matches!(self.kind, Kind::Unix(_))
     }
 
-    /// Whether it is open to this machine alone.
+    /// Returns whether only this machine can connect.
     pub fn is_local(&self) -> bool {
         let loopback = |address: SocketAddr| address.ip().is_loopback();
         self.is_unix() || self.tcp_address().is_some_and(loopback)
@@ -137,12 +137,12 @@ impl Accept for Listener {
     }
 }
 
-/// A connection accepted.
+/// An accepted connection.
 #[derive(Debug)]
 pub enum Connection {
-    /// Of a unix socket.
+    /// A connection to a unix socket.
     Unix(UnixStream),
-    /// Of a TCP port.
+    /// A TCP connection.
     Tcp(TcpStream),
 }
 

@@ -1,4 +1,4 @@
-//! A unix socket in the file system: made, taken over from the dead, removed.
+//! A unix socket in the file system: create it, take it over from a dead process, remove it.
 
 use std::fs::{self, Permissions};
 use std::io::{Error, ErrorKind, Result};
@@ -13,11 +13,11 @@ use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
 };
 
-/// Connections that may wait to be accepted; the kernel has a cap of its own.
+/// Limit of connections that wait to be accepted; the kernel has its own limit.
 pub(crate) const BACKLOG: i32 = 1024;
 
-/// Listens at the path, with this mode and owned by the group, from the first moment for nobody else.
-/// What a listener that is no more left behind is taken over, and nothing else.
+/// Listens at the path, with this mode and group. At no time can others connect. Replaces the socket of a dead
+/// listener, but no other file.
 pub fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> Result<(UnixListener, SocketFile)> {
     let shown = path.display();
     if let Some(dir) = path.parent() {
@@ -36,7 +36,7 @@ pub fn listen_at(path: &Path, mode: u32, group: Option<u32>) -> Result<(UnixList
     Ok((listener, own))
 }
 
-/// Removes what a listener that is no more left behind, and nothing else.
+/// Removes the socket of a dead listener, but no other file.
 fn clear_the_way(path: &Path) -> Result<()> {
     let shown = path.display();
     match fs::symlink_metadata(path) {
@@ -69,7 +69,7 @@ fn clear_the_way(path: &Path) -> Result<()> {
 
 fn has_listener(path: &Path) -> Result<bool> {
     match connect(&stream_socket()?, &SocketAddrUnix::new(path)?) {
-        // Its queue is full: a socket that waits would wait for as long as it is.
+        // Its queue is full: a blocking socket would wait until it is not.
         Ok(()) | Err(Errno::AGAIN) => Ok(true),
         Err(Errno::CONNREFUSED) => Ok(false),
         Err(errno) => Err(errno.into()),
@@ -78,8 +78,7 @@ fn has_listener(path: &Path) -> Result<bool> {
 
 fn bound(path: &Path, mode: u32, group: Option<u32>) -> Result<UnixListener> {
     let socket = stream_socket()?;
-    // Linux gives the file the mode of the socket it is bound from, less the umask:
-    // there is no moment in which others could connect.
+    // Linux gives the file the mode of the socket it is bound from, less the umask, so at no moment can others connect.
     fchmod(&socket, Mode::from_raw_mode(mode))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -100,7 +99,7 @@ pub(crate) fn because(error: &Error, doing: &str) -> Error {
     Error::new(error.kind(), format!("{doing}: {error}"))
 }
 
-/// The file of a socket made here, removed with it.
+/// The file of a socket created here; dropping this removes it.
 #[derive(Debug)]
 pub struct SocketFile {
     path: PathBuf,
@@ -125,7 +124,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Device, inode and time of change: a number alone is given anew at once.
+/// Device, inode and change time: an inode number alone may be reused at once.
 type Identity = (u64, u64, i64, i64);
 
 fn identity(path: &Path) -> Result<Identity> {

@@ -18,54 +18,54 @@ use crate::tls_terms::TlsTerms;
 /// PEM files for TLS. They are read again when they have changed on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, with those between it and its authority.
+    /// The certificate chain: the server's certificate and the intermediate ones.
     pub certificate: PathBuf,
     /// The certificate's private key.
     pub key: PathBuf,
-    /// Clients must show a certificate of this authority.
+    /// If set, clients must present a certificate of this authority.
     pub client_ca: Option<PathBuf>,
 }
 
-/// What a server asks of its clients.
+/// Requirements of a server for its clients.
 #[derive(Clone, Debug)]
 pub struct TlsRules {
-    /// What the log calls one: "a client".
+    /// The name of a client in the log: "a client".
     pub whom: &'static str,
-    /// Who shows no certificate is let in all the same.
+    /// Whether clients without a certificate are accepted, too.
     pub certificate_is_optional: bool,
-    /// How it is spoken.
+    /// TLS versions and cipher suites.
     pub terms: TlsTerms,
 }
 
-/// Why a server can't speak TLS.
+/// Reasons why a server cannot use TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A certificate or key could not be read.
     #[error("reading {what} from {path}")]
     File {
-        /// What the file should hold.
+        /// The expected content of the file.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: pem::Error,
     },
-    /// The certificate and the key do not make a server.
+    /// The certificate and the key cannot be used for a server.
     #[error("setting up TLS")]
     Server(#[source] rustls::Error),
-    /// The client authority can't be used.
+    /// The client authority cannot be used.
     #[error("setting up client authentication with {path}")]
     ClientAuthority {
         /// The authority's file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         #[source]
         source: VerifierBuilderError,
     },
 }
 
-/// The TLS settings that belong to the files as they are now.
+/// The TLS settings from the current files.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsFiles,
@@ -73,14 +73,14 @@ pub struct Tls {
     current: Mutex<(Stamp, Arc<ServerConfig>)>,
 }
 
-/// When the files were last changed, and how long they were: one that is read while it is written
-/// may not have grown older when it is whole.
+/// When the files were last changed, and their sizes. A file that is read while it is written may have the same time
+/// when it is complete.
 type Stamp = [Option<(SystemTime, u64)>; 3];
 
 impl Tls {
     /// Reads the files.
     pub fn load(files: TlsFiles, rules: TlsRules) -> Result<Self, TlsError> {
-        // First: what changes while they are read is read again.
+        // First, so that files that change during the read are read again.
         let stamp = files.stamp();
         let config = files.read(&rules)?;
         Ok(Self {
@@ -90,8 +90,7 @@ impl Tls {
         })
     }
 
-    /// A connection after its handshake, with the files of this moment. What fails is for the log
-    /// alone. The accept loop bounds its time.
+    /// Performs the handshake with the current files. Failures are only logged. The accept loop limits the time.
     pub async fn accept<S>(self: &Arc<Self>, stream: S) -> Option<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -104,7 +103,7 @@ impl Tls {
             .ok()
     }
 
-    /// What can't be read leaves the previous certificate in use.
+    /// Returns the settings from the current files; if they cannot be read, the previous certificate stays in use.
     fn current(&self) -> Arc<ServerConfig> {
         let stamp = self.files.stamp();
         let mut current = self.current.lock();
@@ -207,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Writes a file that says that it was written at this moment.
+    /// Writes a file with this modification time.
     fn write(path: &Path, bytes: &[u8], when: SystemTime) {
         fs::write(path, bytes).unwrap();
         let file = fs::File::options().write(true).open(path).unwrap();

@@ -1,4 +1,4 @@
-//! Which versions and ciphers of TLS a server speaks.
+//! TLS versions and cipher suites of a server.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use rustls::crypto::aws_lc_rs::{cipher_suite as known, default_provider};
 use rustls::version::{TLS12, TLS13};
 use rustls::{SupportedCipherSuite, SupportedCipherSuite::Tls13};
 
-/// A version of TLS, by the names of Kubernetes.
+/// A TLS version, with the names of Kubernetes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsVersion {
     /// `VersionTLS12`.
@@ -19,12 +19,12 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// How TLS is spoken.
+/// TLS versions and cipher suites.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsTerms {
-    /// Nothing older is.
+    /// The oldest accepted version.
     pub oldest: TlsVersion,
-    /// The cipher suites; those of TLS 1.3 are all offered unless one of them is here. None: all.
+    /// The cipher suites. All of TLS 1.3 are offered unless the list contains one of them. An empty list means all.
     pub suites: Vec<CipherSuite>,
 }
 
@@ -55,11 +55,11 @@ impl TlsTerms {
     }
 }
 
-/// A cipher suite by the name that IANA, and Kubernetes with it, has for it.
+/// A cipher suite, with its IANA name, which Kubernetes uses too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CipherSuite(usize);
 
-/// Those that are known to be safe.
+/// Cipher suites that are considered secure.
 static SUITES: [(&str, SupportedCipherSuite); 9] = [
     ("TLS_AES_128_GCM_SHA256", known::TLS13_AES_128_GCM_SHA256),
     ("TLS_AES_256_GCM_SHA384", known::TLS13_AES_256_GCM_SHA384),
@@ -97,7 +97,7 @@ impl FromStr for CipherSuite {
     type Err = String;
 
     fn from_str(name: &str) -> Result<Self, String> {
-        // Kubernetes knows two of them by an older name, too.
+        // Kubernetes also accepts an older name for two of them.
         let is_it = |known: &str| {
             let older = known.strip_suffix("_SHA256");
             known == name

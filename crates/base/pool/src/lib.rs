@@ -1,8 +1,8 @@
-//! Places where work waits that depends on strangers.
+//! Thread pools for blocking work that depends on external parties.
 //!
-//! Whoever waits for a plugin, a mount that a client named or a registry waits on a thread of that
-//! stranger's place, never on one of those that serve the node's own quick work. A place has so many
-//! threads, each owner a share of them, and so many may wait; who comes after is told.
+//! Code that waits for a plugin, a client's mount or a registry runs on a thread of the pool for that party, never on
+//! the threads for the node's own quick work. A pool has a limit of threads, a share of them for each owner, and a
+//! limit of waiting work; further work is refused.
 
 mod limit;
 mod names;

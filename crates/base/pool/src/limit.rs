@@ -1,24 +1,24 @@
-//! More threads and processes than the system lets there be, or has the means for.
+//! Errors because of system limits on threads and processes.
 
 use std::error::Error as StdError;
 use std::io;
 
-/// No thread and no process can be started, for want of something: nothing is wrong with what was to run.
+/// A thread or process cannot be started because of a lack of resources, not because of what was to run.
 #[derive(Debug, thiserror::Error)]
 pub enum NoThread {
-    /// There are as many as may be.
+    /// The limit of threads and processes is reached.
     #[error(
         "the limit of threads and processes is reached; raise it (TasksMax or pids.max of the \
          service's cgroup or a parent, ulimit -u, kernel.threads-max, kernel.pid_max)"
     )]
     Tasks(#[source] io::Error),
-    /// There is no memory for another.
+    /// There is not enough memory for another one.
     #[error(
         "not enough memory for another thread or process; free memory or raise the limit \
          (MemoryMax or memory.max of the service's cgroup or a parent, vm.overcommit_memory)"
     )]
     Memory(#[source] io::Error),
-    /// As many files are open as may be.
+    /// The limit of open files is reached.
     #[error(
         "the limit of open files is reached; raise it (LimitNOFILE of the service, ulimit -n, \
          fs.file-max)"
@@ -26,11 +26,11 @@ pub enum NoThread {
     Files(#[source] io::Error),
 }
 
-/// `ENFILE` and `EMFILE`, which Linux numbers alike everywhere and the standard library has no kind for.
+/// `ENFILE` and `EMFILE`, which have the same numbers everywhere on Linux, and no kind in the standard library.
 const FILES: [i32; 2] = [23, 24];
 
 impl NoThread {
-    /// Whether this is why it failed.
+    /// Returns whether this is a cause of the error.
     pub fn is_cause(error: &(dyn StdError + 'static)) -> bool {
         let mut next = Some(error);
         while let Some(error) = next {
@@ -46,8 +46,7 @@ impl NoThread {
     }
 }
 
-/// What starting a thread or a process came to. clone(2) says only that it should be tried again where there
-/// are too many.
+/// Adds the cause to a failure to start a thread or process. clone(2) reports only EAGAIN if there are too many.
 pub fn started<T>(outcome: io::Result<T>) -> io::Result<T> {
     outcome.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => io::Error::other(NoThread::Tasks(error)),

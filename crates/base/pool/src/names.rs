@@ -1,11 +1,11 @@
-//! The addresses of hosts, which a name server is asked for that may not answer.
+//! Name resolution with a name server that may not respond.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
 use crate::Place;
 
-/// Looks a host up, by address or by name, on a thread of the place.
+/// Resolves a host, an address or a name, on a thread of the pool.
 pub async fn look_up(place: &'static Place, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Ok(vec![SocketAddr::new(address, port)]);

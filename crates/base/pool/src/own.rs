@@ -1,4 +1,4 @@
-//! The node's own work, which waits for its disk or its kernel and for nobody else.
+//! The node's own blocking work, which waits only for its disk or its kernel.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -12,41 +12,42 @@ use tokio::sync::oneshot;
 
 use crate::limit::started;
 
-/// More would only wait for the same disk. Work that waits for strangers has threads elsewhere
+/// More threads would only wait for the same disk. Work that waits for external parties has its own threads
 /// ([`crate::Place`]).
 const THREADS: usize = 64;
 
-/// A thread without work gives its stack back after so long, the last one never.
+/// An idle thread exits after this time, except the last one.
 const IDLE: Duration = Duration::from_secs(2);
 
 static OWN: Threads = Threads::new(THREADS, IDLE);
 
-/// What keeps images has threads that never wait in the kernel for one that is being fetched, as those of [`OWN`] may.
+/// Threads of the image store. They never wait in the kernel for an image that is being fetched, as those of [`OWN`]
+/// may.
 static STORING: Threads = Threads::new(32, IDLE);
 
-/// What answers those that wait in the kernel has threads that wait for nothing but what an answer needs.
+/// Threads that answer processes blocked in the kernel. They wait only for what an answer needs.
 static ANSWERING: Threads = Threads::new(32, IDLE);
 
-/// Why blocking work did not come to its end.
+/// Reasons why blocking work did not finish.
 #[derive(Debug, thiserror::Error)]
 pub enum Ended {
     /// The work panicked.
     #[error("the operation panicked: {0}")]
     Panicked(String),
-    /// There is no thread, and none can be started.
+    /// No thread exists, and none can be started.
     #[error("starting a thread")]
     NoThread(#[source] io::Error),
 }
 
-/// Starts the threads that do blocking work where no other can be started. Whoever calls this early
-/// never has such work refused.
+/// Starts the threads for blocking work, in case no other can be started later. After an early call such work is never
+/// refused.
 pub fn ready() -> io::Result<()> {
     OWN.begin(Box::new(|| ()))?;
     STORING.begin(Box::new(|| ()))?;
     ANSWERING.begin(Box::new(|| ()))
 }
 
-/// Runs blocking work on a thread for that. It goes on if nobody waits for it.
+/// Runs blocking work on a separate thread. It continues if the future is dropped.
 pub fn blocking<T, F>(work: F) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
 where
     T: Send + 'static,
@@ -55,7 +56,7 @@ where
     on(&OWN, work)
 }
 
-/// Like [`blocking`], for what keeps images: it has threads of its own, 32 at most.
+/// Like [`blocking`], for the image store: it has its own threads, 32 at most.
 pub fn storing<T, F>(work: F) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
 where
     T: Send + 'static,
@@ -64,7 +65,7 @@ where
     on(&STORING, work)
 }
 
-/// Like [`blocking`], for what somebody who blocks may wait for: it has threads of its own.
+/// Like [`blocking`], for work that a blocked process may wait for: it has its own threads.
 pub fn answering<T, F>(work: F) -> impl Future<Output = Result<T, Ended>> + Send + use<T, F>
 where
     T: Send + 'static,
@@ -73,7 +74,7 @@ where
     on(&ANSWERING, work)
 }
 
-/// Waits until all that was begun is done, for so long at most.
+/// Waits until all started work is done, up to the limit.
 pub fn finish(limit: Duration) {
     let by = Instant::now() + limit;
     OWN.finish(by);
@@ -90,7 +91,7 @@ where
     F: FnOnce() -> T + Send + 'static,
 {
     let (tell, told) = oneshot::channel();
-    // Who waits for it must not be as large as the work.
+    // Boxed, so that the future is not as large as the work.
     let work: Work = Box::new(move || {
         let done = catch_unwind(AssertUnwindSafe(work));
         let _ = tell.send(done.map_err(|panic| Ended::Panicked(words(&*panic))));
@@ -102,7 +103,7 @@ where
     }
 }
 
-/// What it starts itself belongs to the reactor of who asked for it.
+/// Tasks that the work starts run on the caller's runtime.
 fn begin_here(threads: &'static Threads, work: Work) -> io::Result<()> {
     match Handle::try_current() {
         Ok(reactor) => threads.begin(Box::new(move || {
@@ -121,16 +122,15 @@ fn words(panic: &(dyn Any + Send)) -> String {
 
 type Work = Box<dyn FnOnce() + Send>;
 
-/// Threads that are started when they are needed.
+/// Threads that are started on demand.
 ///
-/// tokio's give all threads back, and panic where the next one can't be started. The last of these stays:
-/// a node that may start no thread more does its own work one after the other, and so can undo what it
-/// could not make.
+/// tokio stops all its idle threads, and panics if it cannot start the next one. Here the last thread stays: a node
+/// that cannot start threads any more does its own work sequentially, and so can undo what it could not complete.
 struct Threads {
     state: Mutex<State>,
-    /// There is work.
+    /// Signals new work.
     come: Condvar,
-    /// All threads are idle.
+    /// Signals that all threads are idle.
     done: Condvar,
     most: usize,
     idle: Duration,
@@ -139,7 +139,7 @@ struct Threads {
 struct State {
     waiting: VecDeque<Work>,
     threads: usize,
-    /// Of these, such as wait for work.
+    /// The number of threads that wait for work.
     idle: usize,
 }
 
@@ -161,7 +161,7 @@ impl Threads {
     fn begin(&'static self, work: Work) -> io::Result<()> {
         let mut state = self.state.lock();
         state.waiting.push_back(work);
-        // One that was woken is idle until it has what it was woken for.
+        // A woken thread counts as idle until it has taken its work.
         if state.waiting.len() <= state.idle {
             self.come.notify_one();
             return Ok(());
@@ -172,12 +172,12 @@ impl Threads {
         let thread = std::thread::Builder::new().name("orlop-own".to_owned());
         match started(thread.spawn(|| self.serve())) {
             Ok(_) => state.threads += 1,
-            // Nobody would come for it.
+            // No thread would take the work.
             Err(error) if state.threads == 0 => {
                 state.waiting.pop_back();
                 return Err(error);
             }
-            // One of those there are will.
+            // An existing thread will take it.
             Err(_) => {}
         }
         Ok(())
@@ -188,7 +188,7 @@ impl Threads {
         loop {
             if let Some(work) = state.waiting.pop_front() {
                 drop(state);
-                // What it held is dropped with it, and may panic as well.
+                // Values held by the work are dropped with it, and may panic as well.
                 let _ = catch_unwind(AssertUnwindSafe(work));
                 state = self.state.lock();
                 continue;

@@ -1,4 +1,4 @@
-//! A place with so many seats, where work waits for strangers.
+//! A thread pool with a limit, for work that waits for external parties.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,69 +8,70 @@ use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use crate::limit::started;
 use crate::shares::{Share, Shares};
 
-/// Those that had work so far; they are part of the program, and few.
+/// The pools that had work so far; all are statics of the program, and few.
 static KNOWN: Mutex<Vec<&'static Place>> = Mutex::new(Vec::new());
 
-/// Threads of one kind of stranger. One is started for each work, so an empty place costs nothing.
+/// Threads for one kind of external party. One is started for each work, so an idle pool costs nothing.
 #[derive(Debug)]
 pub struct Place {
     name: &'static str,
     threads: usize,
     free: Semaphore,
-    /// Room for those that wait and those that work.
+    /// Permits for waiting and running work.
     room: Semaphore,
     owners: Shares,
-    /// What one piece of an owner's work gets of the owner's share.
+    /// The limit of one piece of an owner's work within the owner's share.
     pieces: Shares,
     waiting: usize,
     is_known: AtomicBool,
 }
 
-/// Who is in a place.
+/// The current use of a pool.
 #[derive(Debug, Clone)]
 pub struct Occupied {
-    /// The place's name.
+    /// The name of the pool.
     pub name: &'static str,
-    /// How many threads it has.
+    /// The number of threads.
     pub threads: usize,
-    /// Of these, those that work.
+    /// The number of running threads.
     pub working: usize,
-    /// Work that waits for a thread, or for its owner's share of them.
+    /// The number of work items that wait for a thread, or for their owner's share.
     pub waiting: usize,
-    /// Whose work it is, and how much of the owner's share is taken; the first of them.
+    /// The first owners, with the used part of their share.
     pub owners: Vec<(String, usize)>,
 }
 
-/// Why a place did not do the work.
+/// Reasons why a pool did not do the work.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// As many wait already as may.
+    /// The limit of waiting work is reached.
     #[error("{place}: all {threads} threads are busy and the queue is full; try again later")]
     Full {
-        /// The place's name.
+        /// The name of the pool.
         place: &'static str,
-        /// How many threads it has.
+        /// The number of threads.
         threads: usize,
     },
     /// No thread could be started.
     #[error("cannot start a thread for {place}")]
     NoThread {
-        /// The place's name.
+        /// The name of the pool.
         place: &'static str,
-        /// What the system says.
+        /// The error of the system.
         #[source]
         source: std::io::Error,
     },
     /// The work panicked.
     #[error("{place}: the operation panicked")]
     Panicked {
-        /// The place's name.
+        /// The name of the pool.
         place: &'static str,
     },
 }
 
 impl Place {
-    /// A place with so many threads, of which one owner gets `share`, and where `waiting` may wait.
+    /// Returns a pool with this many threads, of which one owner may use `share`, and in which `waiting` items may
+    /// wait.
     pub const fn new(name: &'static str, threads: usize, share: usize, waiting: usize) -> Self {
         Self {
             name,
@@ -84,7 +85,7 @@ impl Place {
         }
     }
 
-    /// The same place, where one piece of an owner's work gets `most` of the owner's threads.
+    /// Limits one piece of an owner's work to `most` of the owner's threads.
     pub fn with_pieces(self, most: usize) -> Self {
         Self {
             pieces: Shares::new(most),
@@ -92,8 +93,8 @@ impl Place {
         }
     }
 
-    /// Runs blocking work when a thread of the place is free. The work goes on if nobody waits for it
-    /// any more, and holds its thread until it ends.
+    /// Runs blocking work when a thread of the pool is free. The work continues if the future is dropped, and keeps its
+    /// thread until it ends.
     pub async fn run<T, F>(&'static self, work: F) -> Result<T, Refused>
     where
         T: Send + 'static,
@@ -103,8 +104,8 @@ impl Place {
         self.on_a_thread(room, None, work).await
     }
 
-    /// Like [`Place::run`], on the owner's share of the threads: others of the same owner wait for it,
-    /// those of other owners do not.
+    /// Like [`Place::run`], within the owner's share of the threads: other work of the same owner waits, that of other
+    /// owners does not.
     pub async fn run_for<T, F>(&'static self, owner: &str, work: F) -> Result<T, Refused>
     where
         T: Send + 'static,
@@ -115,8 +116,8 @@ impl Place {
         self.on_a_thread(room, Some((None, share)), work).await
     }
 
-    /// Like [`Place::run_for`], on what one piece of the owner's work gets of its share: the rest is
-    /// for the owner's other work.
+    /// Like [`Place::run_for`], within the limit for one piece of the owner's work: the rest of the share is for the
+    /// owner's other work.
     pub async fn run_for_piece<T, F>(
         &'static self,
         owner: &str,
@@ -128,15 +129,15 @@ impl Place {
         F: FnOnce() -> T + Send + 'static,
     {
         let room = self.room()?;
-        // Who waits for its own must not hold what others could use.
+        // First, so that work waiting for its own limit does not hold threads that others could use.
         let piece = self.pieces.take(&format!("{owner} {piece}")).await;
         let share = self.owners.take(owner).await;
         let share = Some((Some(piece), share));
         self.on_a_thread(room, share, work).await
     }
 
-    /// Begins work on the owner's share of the threads if one is free, for what takes as long as who asked for it
-    /// likes: nobody waits behind that.
+    /// Starts work within the owner's share if a thread is free. For work whose duration the client controls: no other
+    /// work waits behind it.
     pub fn begin_for<F>(&'static self, owner: &str, work: F) -> Result<(), Refused>
     where
         F: FnOnce() + Send + 'static,
@@ -156,7 +157,7 @@ impl Place {
         begin(Box::new(work)).map_err(|source| Refused::NoThread { place, source })
     }
 
-    /// Who is in it at the moment.
+    /// Returns the current use of the pool.
     pub(super) fn occupied(&self) -> Occupied {
         let working = self.threads - self.free.available_permits().min(self.threads);
         let most = self.threads + self.waiting;
@@ -195,7 +196,7 @@ impl Place {
         let (tell, told) = oneshot::channel();
         let work = move || {
             let done = work();
-            // Free before it is told: who is told may come again at once.
+            // Freed before the result is sent: the caller may submit new work at once.
             drop((thread, share, room));
             let _ = tell.send(done);
         };
@@ -205,13 +206,13 @@ impl Place {
     }
 }
 
-/// All places that had work, with who is in them.
+/// Returns all pools that had work, with their current use.
 pub fn places() -> Vec<Occupied> {
     let known = KNOWN.lock().clone();
     known.into_iter().map(Place::occupied).collect()
 }
 
-/// All of one type, so that what is around a thread is there once.
+/// Takes a boxed closure, so that the code of a thread exists only once.
 fn begin(work: Box<dyn FnOnce() + Send>) -> std::io::Result<()> {
     let thread = std::thread::Builder::new().name("orlop-waits".to_owned());
     started(thread.spawn(work)).map(drop)

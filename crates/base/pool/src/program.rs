@@ -1,5 +1,4 @@
-//! Programs of others that are asked for something: told it in a few words, and listened to within a
-//! limit and for a time.
+//! Runs external programs that answer a question on standard input, with limits for the size and time of the answer.
 
 use std::io::{Error, ErrorKind, Result};
 use std::pin::pin;
@@ -11,23 +10,23 @@ use tokio::process::{ChildStderr, Command};
 
 use crate::limit::started;
 
-/// How much is read of a program's complaints.
+/// Maximum number of bytes of a program's standard error that are read.
 const COMPLAINT: u64 = 4096;
 
-/// How long after a program's end its last complaints are waited for: who has inherited its standard
-/// error may hold it for ever.
+/// Time after a program's exit in which its standard error is read: a process that inherited it may hold it open
+/// forever.
 const LAST_WORDS: Duration = Duration::from_millis(100);
 
-/// How long one that is just being installed is waited for each time, and how often.
+/// The pause before a program that is just being installed is started again, and the number of retries.
 const BUSY: Duration = Duration::from_millis(20);
 const BUSY_TIMES: u32 = 10;
 
-/// How often a program was started that somebody still writes to, and is about to close.
+/// Retries of a program that is still open for writing (ETXTBSY).
 #[derive(Debug, Default)]
 pub struct Retries(u32);
 
 impl Retries {
-    /// After which time it is started again. Any other failure is given back, and this one at last.
+    /// Returns the pause before the next retry. Returns any other error, and this one after the last retry.
     pub fn pause(&mut self, error: Error) -> Result<Duration> {
         if error.kind() != ErrorKind::ExecutableFileBusy || self.0 == BUSY_TIMES {
             return Err(error);
@@ -37,20 +36,19 @@ impl Retries {
     }
 }
 
-/// What a program answered.
+/// The result of a program.
 #[derive(Debug)]
 pub struct Said {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// All of its standard output.
+    /// The complete standard output.
     pub answer: Vec<u8>,
-    /// The start of its standard error.
+    /// The start of standard error.
     pub complaint: Vec<u8>,
 }
 
-/// Starts a program, writes the question to its standard input, and reads what it answers, no more
-/// than `limit` bytes. One that has not ended after `patience`, that answers more, or that nobody
-/// waits for any more is killed.
+/// Starts a program, writes the question to its standard input, and reads at most `limit` bytes of its answer. Kills it
+/// if it runs longer than `patience`, answers more, or the future is dropped.
 pub async fn ask(
     mut program: Command,
     question: &[u8],
@@ -74,7 +72,7 @@ pub async fn ask(
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let tell = async {
             if let Some(mut stdin) = stdin {
-                // One that does not care to read is fine.
+                // It is no error if the program does not read its input.
                 let _ = stdin.write_all(question).await;
             }
         };
@@ -117,7 +115,7 @@ pub async fn ask(
         })
 }
 
-/// Keeps the start of what a program complains, and lets it go on complaining.
+/// Keeps the start of a program's standard error, and discards the rest.
 async fn hear_out(stderr: Option<ChildStderr>, complaint: &mut Vec<u8>) {
     if let Some(mut stderr) = stderr
         && read_start(Some(&mut stderr), COMPLAINT, complaint)

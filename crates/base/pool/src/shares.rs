@@ -1,4 +1,4 @@
-//! A place whose seats are shared among those who wait.
+//! Shares of a limit, one per owner.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// What each of many owners may have of one thing at the same time.
+/// A limit for each of many owners.
 #[derive(Debug)]
 pub struct Shares {
     each: usize,
     owners: Mutex<BTreeMap<String, Arc<Semaphore>>>,
 }
 
-/// A part of an owner's share, until it is dropped.
+/// A part of an owner's share, released when it is dropped.
 #[derive(Debug)]
 pub struct Share {
     _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Shares {
-    /// So much for each owner.
+    /// Shares with this limit for each owner.
     pub const fn new(each: usize) -> Self {
         Self {
             each,
@@ -28,7 +28,7 @@ impl Shares {
         }
     }
 
-    /// The first owners, with how much of their share is taken.
+    /// Returns the first owners, with the used part of their share.
     pub(super) fn taken(&self) -> Vec<(String, usize)> {
         const MOST: usize = 64;
         let owners = self.owners.lock();
@@ -39,16 +39,15 @@ impl Shares {
             .collect()
     }
 
-    /// Waits until the owner has some of its share left. Others of the same owner wait for it, those
-    /// of other owners do not.
+    /// Waits until a part of the owner's share is free. Work of the same owner waits, that of other owners does not.
     pub async fn take(&self, owner: &str) -> Share {
-        // A share is never closed.
+        // The semaphore is never closed.
         Share {
             _permit: self.of(owner).acquire_owned().await.ok(),
         }
     }
 
-    /// A part of what the owner has left, if it has any.
+    /// Takes a part of the owner's share, if one is free.
     pub(super) fn try_take(&self, owner: &str) -> Option<Share> {
         let permit = self.of(owner).try_acquire_owned().ok()?;
         Some(Share {
@@ -58,7 +57,7 @@ impl Shares {
 
     fn of(&self, owner: &str) -> Arc<Semaphore> {
         let mut owners = self.owners.lock();
-        // Who holds or waits for a part holds the share as well.
+        // Holders of a part and waiting tasks hold the semaphore as well.
         owners.retain(|_, share| Arc::strong_count(share) > 1);
         let share = owners
             .entry(owner.to_owned())
@@ -72,8 +71,8 @@ impl Shares {
     }
 }
 
-/// What one of several that divide a share may have of it: two thirds, so that the others find some
-/// left. A share of one cannot be divided.
+/// Returns the maximum part of a share for one of several users: two thirds, so that some is left for the others. A
+/// share of one cannot be divided.
 pub const fn most_of(share: usize) -> usize {
     match share {
         0 | 1 => share,

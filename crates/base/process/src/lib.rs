@@ -1,4 +1,4 @@
-//! Processes: on which processor a new one begins, and the end of runtimes whose caller is dead.
+//! Processes: the processor on which a new one starts, and the cleanup of runtimes whose caller is dead.
 
 pub mod orphans;
 pub mod processor;

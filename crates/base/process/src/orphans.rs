@@ -1,7 +1,7 @@
-//! Ends runtimes whose caller is dead.
+//! Kills runtimes whose caller is dead.
 //!
-//! A runtime is told to die with whoever called it. That takes a moment, in which it may still make
-//! a cgroup, a file or a directory: who clears up by then clears up too early.
+//! A runtime is killed when its caller dies. Until then it may still create a cgroup, a file or a directory, so a
+//! cleanup must wait for its end.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// The most that is looked at of a command line. Runtimes have short ones.
+/// Maximum number of bytes of a command line that are read. Those of runtimes are short.
 const LONGEST: u64 = 64 << 10;
 
-/// Kills what works on the container `id` for the runtime whose state is below `root`, and waits
-/// until it is gone. Processes of the caller's own program are spared.
+/// Kills runtime processes for the container `id` whose state is below `root`, and waits until they are gone. Processes
+/// of the caller's own program are spared.
 ///
-/// A runtime's command line tells both: the identity is one of its words, or the end of its bundle's path;
-/// and one, as `--root` or the way to its log, leads below that directory.
+/// A runtime's command line identifies both: the ID is one of its words or the end of its bundle path. Another word,
+/// such as `--root` or the log's path, is below the root directory.
 pub fn end(root: &Path, id: &str, patience: Duration) -> io::Result<()> {
     let deadline = Instant::now() + patience;
     loop {
@@ -28,7 +28,7 @@ pub fn end(root: &Path, id: &str, patience: Duration) -> io::Result<()> {
             return Ok(());
         }
         for process in &found {
-            // One that has ended meanwhile is no error.
+            // A process that has ended meanwhile is no error.
             let _ = pidfd_send_signal(process, Signal::KILL);
         }
         if !found.iter().all(|process| ends(process, deadline)) {
@@ -48,7 +48,7 @@ fn find(root: &Path, id: &str) -> io::Result<Vec<OwnedFd>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
-        // Taken hold of before it is looked at: its number may be another's afterwards.
+        // The pidfd is opened before the process is checked, because its PID may be reused afterwards.
         let Some(Ok(process)) = Pid::from_raw(pid).map(|pid| pidfd_open(pid, PidfdFlags::empty()))
         else {
             continue;
@@ -61,7 +61,7 @@ fn find(root: &Path, id: &str) -> io::Result<Vec<OwnedFd>> {
     Ok(found)
 }
 
-/// The command line of a process, or nothing if none of its threads can run code anymore.
+/// Returns the command line of a process, or nothing if none of its threads can run code anymore.
 ///
 /// The command line disappears with the first thread. After SIGKILL another thread may still finish a system call,
 /// for example `mkdir` of a cgroup, so its command line is read instead.
@@ -82,7 +82,7 @@ fn words_of(process: &Path) -> Vec<u8> {
 #[expect(clippy::disallowed_methods, reason = "`take` limits it")]
 fn command_line(path: &Path) -> Vec<u8> {
     let mut words = Vec::new();
-    // What was read before an error is enough.
+    // The part read before an error is enough.
     let _ = File::open(path).and_then(|file| file.take(LONGEST).read_to_end(&mut words));
     words
 }
@@ -104,7 +104,7 @@ fn is_about(command_line: &[u8], root: &Path, id: &str) -> bool {
             .any(|word| Path::new(value(word)).starts_with(root))
 }
 
-/// A word, or what follows the name of an option in it.
+/// Returns a word, or the value after an option's name in it.
 fn value(word: &str) -> &str {
     match word.split_once('=') {
         Some((name, value)) if name.starts_with('-') => value,
@@ -141,7 +141,7 @@ mod tests {
         child.try_wait().unwrap().is_none()
     }
 
-    /// A shell that waits, with more words on its command line.
+    /// Returns a shell that waits, with extra words on its command line.
     fn waiting(words: &[&str]) -> Child {
         Command::new("/bin/sh")
             .args(["-c", "while :; do sleep 0.01; done", "runtime"])
@@ -163,7 +163,7 @@ mod tests {
             waiting(&["--root", &beside, "create", id]),
             waiting(&["exec", "-it", id]),
         ];
-        // The words of a new process are its own once it is another program.
+        // A new process has its own command line only after it executed its program.
         let deadline = Instant::now() + PATIENCE;
         while find(root, id).unwrap().len() < 2 {
             assert!(Instant::now() < deadline, "never found");
@@ -187,7 +187,7 @@ mod tests {
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
 
-    /// Exits the first thread of this process. This one, which runs the test, lives on.
+    /// Exits the first thread of this process. The calling thread, which runs the test, continues.
     fn exit_first_thread() {
         let first = std::process::id();
         let handler = exit_thread as *const () as libc::sighandler_t;
@@ -213,7 +213,7 @@ mod tests {
             .env(EXIT_FIRST_THREAD, "yes")
             .arg("--exact")
             .arg("orphans::tests::a_runtime_whose_first_thread_has_exited_is_waited_for")
-            // The test harness takes these for names of other tests.
+            // The test harness takes these as names of other tests.
             .args([root.to_str().unwrap(), "create", id])
             .stdout(std::process::Stdio::null())
             .spawn()
@@ -239,14 +239,14 @@ mod tests {
         assert!(!is_about(line, Path::new("/run/xy"), "c1"));
         assert!(is_about(line, Path::new("/run"), "c1"));
         assert!(!is_about(b"", Path::new("/run"), "c1"));
-        // What a sandbox and its file server are called.
+        // The command lines of a gVisor sandbox and its file server.
         let line =
             b"runsc-sandbox\0--root=/run/x/r\0boot\0--bundle=/run/x/c1\0--cpu-num\0two\0c1\0";
         assert!(is_about(line, Path::new("/run/x"), "c1"));
         let line = b"runsc-gofer\0--root=/run/x/r\0gofer\0--bundle\0/run/x/c1\0--spec-fd=4\0";
         assert!(is_about(line, Path::new("/run/x"), "c1"));
         assert!(!is_about(line, Path::new("/run/y"), "c1"));
-        // Somebody who looks at its files.
+        // A process that only looks at the files.
         assert!(!is_about(b"less\0/run/x/c1\0", Path::new("/run/x"), "c1"));
     }
 }

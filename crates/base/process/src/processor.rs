@@ -1,22 +1,22 @@
-//! On which processor a new process or thread begins.
+//! The processor on which a new process or thread starts.
 //!
-//! The kernel has it begin where the least is to do, which is hardly ever where its maker is. That
-//! processor must be woken, or has work of its own and comes to what is new after a time slice of some
-//! 3 ms; on a busy node a container's start has half a dozen of them. A maker that does nothing but wait
-//! for what it makes leaves its own processor to it: nothing is woken, and the caches are warm.
+//! The kernel starts it on the least loaded processor, which is rarely that of its parent. That processor must be
+//! woken, or has other work and runs the new process after a time slice of about 3 ms. On a busy node a container start
+//! has half a dozen of these delays. A parent that only waits for its child leaves its own processor to it: no
+//! processor is woken, and the caches are warm.
 
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity};
 
-/// As long as this is there, the thread that made it stays on its processor, and what it makes is born
-/// there, and stays, until it or its maker has it go [`anywhere`](Here::release).
+/// While this exists, its thread stays on its processor, and its new processes start there. They stay there until they
+/// or their parent [release](Here::release) them.
 #[derive(Debug)]
 pub struct Here {
     anywhere: CpuSet,
 }
 
 impl Here {
-    /// None where there is no other place, or where the kernel does not let us choose.
+    /// Binds the thread to its processor; `None` if there is only one, or if the kernel does not allow it.
     pub fn stay() -> Option<Self> {
         let anywhere = sched_getaffinity(None).ok()?;
         let processor = sched_getcpu();
@@ -29,9 +29,9 @@ impl Here {
         Some(Self { anywhere })
     }
 
-    /// Lets a process go wherever the thread might before.
+    /// Lets a process use all processors that the thread could use before.
     pub fn release(&self, process: Pid) {
-        // Where it can't be it has ended.
+        // If this fails, the process has ended.
         let _ = sched_setaffinity(Some(process), &self.anywhere);
     }
 }
@@ -42,7 +42,7 @@ impl Drop for Here {
     }
 }
 
-/// Lets the calling thread go not where its maker happened to be kept, but wherever its cgroup lets it.
+/// Lets the calling thread use all processors of its cgroup, instead of those inherited from its parent.
 pub fn anywhere() -> rustix::io::Result<()> {
     let mut all = CpuSet::new();
     for processor in 0..CpuSet::MAX_CPU {
@@ -55,7 +55,7 @@ pub fn anywhere() -> rustix::io::Result<()> {
 mod tests {
     use super::*;
 
-    /// On a thread of its own, whose place is nobody else's concern.
+    /// Runs a test on a separate thread, whose binding affects no other test.
     fn apart(test: fn()) {
         std::thread::spawn(test).join().unwrap();
     }

@@ -1,4 +1,4 @@
-//! Applies a tree to a value.
+//! Evaluates a tree with a value.
 
 use std::cell::Cell;
 
@@ -8,10 +8,10 @@ use crate::functions;
 use crate::parse::{Command, Node, Operand, Pipeline};
 use crate::shown::shown;
 
-/// Nodes and operands that are looked at.
+/// Limit of evaluated nodes and operands.
 const MOST_STEPS: usize = 1_000_000;
 
-/// Bytes that are printed, and that a text has which is made on the way.
+/// Limit of printed bytes, and of the size of an intermediate text.
 const MOST_BYTES: usize = 16 << 20;
 
 pub(crate) fn render(nodes: &[Node], value: &Value) -> Result<String, String> {
@@ -24,19 +24,19 @@ pub(crate) fn render(nodes: &[Node], value: &Value) -> Result<String, String> {
     Ok(state.out)
 }
 
-/// How it goes on behind a node.
+/// The control flow after a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     On,
-    /// To the end of the innermost `range`.
+    /// Leaves the innermost `range`.
     Break,
-    /// To its next value.
+    /// Continues with the next value of `range`.
     Continue,
 }
 
 struct State {
     steps: Cell<usize>,
-    /// The innermost last; the whole value has the empty name.
+    /// The innermost variable is last; the whole value has the empty name.
     variables: Vec<(String, Value)>,
     out: String,
 }
@@ -68,7 +68,7 @@ impl State {
                 if pipeline.variables.is_empty() {
                     self.print(&shown(&value))?;
                 }
-                // What is set here is good until the end of the block.
+                // Variables set here are valid until the end of the block.
                 return Ok(Flow::On);
             }
             Node::If(condition, then, otherwise) => {
@@ -116,7 +116,7 @@ impl State {
                         "a range over a number ({number}) can set only one variable"
                     ));
                 }
-                // One below zero is none; each step is counted.
+                // A negative number means no iteration; each step is counted.
                 let end = number.as_u64().unwrap_or(0);
                 Box::new((0..end).map(|at| (at.into(), at.into())))
             }

@@ -54,7 +54,7 @@ pub(crate) fn call(name: &str, arguments: &[Value]) -> Result<Value, String> {
     }
 }
 
-/// Whether `and` or `or` need look at no more than this argument: they do not evaluate what does not matter.
+/// Returns whether `and` or `or` stop at this argument: they do not evaluate the rest.
 pub(crate) fn decides(name: &str, argument: &Value) -> bool {
     match name {
         "and" => !truth(argument),
@@ -63,7 +63,7 @@ pub(crate) fn decides(name: &str, argument: &Value) -> bool {
     }
 }
 
-/// What counts as true in a condition: what isn't empty or zero.
+/// Returns whether a value is true in a condition: it is neither empty nor zero.
 pub(crate) fn truth(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -77,7 +77,7 @@ pub(crate) fn truth(value: &Value) -> bool {
 
 fn index(value: &Value, key: &Value) -> Result<Value, String> {
     match (value, key) {
-        // A key that isn't there is nothing, as in Go; only `.a` insists.
+        // A missing key gives nothing, as in Go; only `.a` requires it.
         (Value::Object(map), Value::String(key)) => Ok(map.get(key).cloned().unwrap_or_default()),
         (Value::Array(list), Value::Number(number)) => number
             .as_u64()
@@ -94,7 +94,7 @@ fn index(value: &Value, key: &Value) -> Result<Value, String> {
     }
 }
 
-/// From the first bound to the second; text by bytes.
+/// Returns the part from the first bound to the second; text is sliced by bytes.
 fn slice(value: &Value, bounds: &[Value]) -> Result<Value, String> {
     let length = match value {
         Value::Array(list) => list.len(),
@@ -129,7 +129,7 @@ fn slice(value: &Value, bounds: &[Value]) -> Result<Value, String> {
     .ok_or_else(wrong)
 }
 
-/// With spaces between two that are no text.
+/// Prints values, with spaces between two that are both not text.
 fn print(values: &[Value]) -> String {
     let mut out = String::new();
     let mut before_is_text = true;
@@ -143,7 +143,7 @@ fn print(values: &[Value]) -> String {
     out
 }
 
-/// Fit to stand in a page.
+/// Escapes text for HTML.
 fn html(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -175,7 +175,7 @@ fn order(a: &Value, b: &Value) -> Result<Ordering, String> {
     }
 }
 
-/// The first letter of each word large.
+/// Capitalizes the first letter of each word.
 fn title(text: &str) -> String {
     let mut begin = true;
     let mut out = String::with_capacity(text.len());

@@ -1,4 +1,4 @@
-//! From text to pieces: text as it is, and actions as words.
+//! Splits a template into literal text and actions of words.
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,7 +76,7 @@ pub(crate) fn pieces(template: &str) -> Result<Vec<Piece>, String> {
     Ok(pieces)
 }
 
-/// The words of an action, and what follows them: its end.
+/// Returns the words of an action, and the rest after its end.
 fn words(text: &str) -> Result<(Vec<Word>, &str), String> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -133,7 +133,7 @@ fn words(text: &str) -> Result<(Vec<Word>, &str), String> {
     }
 }
 
-/// `.a.b` and what follows. A lone dot isn't taken.
+/// Returns the keys of `.a.b`, and the rest. A lone dot is not consumed.
 fn keys(text: &str) -> Result<(Vec<String>, &str), String> {
     let mut keys = Vec::new();
     let mut rest = text;

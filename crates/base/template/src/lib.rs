@@ -1,10 +1,9 @@
-//! Templates in the language of Go's text/template, over JSON values: what `--template` takes, and
-//! `network.conf_template`.
+//! Templates in the language of Go's text/template, over JSON values: used by `--template` and `network.conf_template`.
 //!
 //! * `lex`: from text to words
 //! * `parse`: from words to a tree
-//! * `eval`: the tree applied to a value, within bounds
-//! * `functions`, `printf`, `shown`: what can be called, and how values are shown
+//! * `eval`: evaluates the tree with a value, within limits
+//! * `functions`, `printf`, `shown`: the functions, and the formatting of values
 
 mod eval;
 mod functions;

@@ -1,30 +1,30 @@
-//! From pieces to a tree.
+//! Parses words to a tree.
 
 use serde_json::{Number, Value};
 
 use crate::functions;
 use crate::lex::{Piece, Word};
 
-/// A part of a template that has an effect.
+/// A node of a template.
 #[derive(Debug, Clone)]
 pub(crate) enum Node {
     Text(String),
-    /// Prints, unless it sets variables.
+    /// Prints a value, unless it sets variables.
     Print(Pipeline),
     If(Pipeline, Vec<Node>, Vec<Node>),
     With(Pipeline, Vec<Node>, Vec<Node>),
     Range(Pipeline, Vec<Node>, Vec<Node>),
-    /// Ends the innermost `range`.
+    /// Leaves the innermost `range`.
     Break,
-    /// Goes on with its next value.
+    /// Continues with its next value.
     Continue,
 }
 
-/// Commands, each given the result of the one before, and the variables that take the end result.
+/// Commands, each with the result of the previous one as argument, and the variables for the final result.
 #[derive(Debug, Clone)]
 pub(crate) struct Pipeline {
     pub(crate) variables: Vec<String>,
-    /// The variables exist already.
+    /// Whether the variables exist already.
     pub(crate) assign: bool,
     pub(crate) commands: Vec<Command>,
 }
@@ -58,18 +58,18 @@ pub(crate) fn nodes(pieces: &[Piece]) -> Result<Vec<Node>, String> {
     }
 }
 
-/// A recursion needs a bound.
+/// Limit of nesting, because the parser is recursive.
 const DEEPEST: usize = 100;
 
 struct Parser<'a> {
     pieces: &'a [Piece],
     at: usize,
     depth: usize,
-    /// `range` blocks around.
+    /// The number of enclosing `range` blocks.
     ranges: usize,
 }
 
-/// `end` or `else`, with what follows an `else`.
+/// `end` or `else`, with the words after an `else`.
 struct End<'a> {
     keyword: &'static str,
     rest: &'a [Word],
@@ -146,7 +146,7 @@ impl<'a> Parser<'a> {
                 rest: [Word::Name(next), rest @ ..],
                 ..
             }) if next == "if" || next == "with" => {
-                // `else if` shares the end of the outermost `if`.
+                // `else if` shares the `end` of the outermost `if`.
                 vec![self.branch(next, rest)?]
             }
             Some(_) => return Err("only if or with can follow else".into()),
@@ -211,7 +211,7 @@ impl<'a> Cursor<'a> {
         word
     }
 
-    /// A command up to `|`, `)` or the end.
+    /// Parses a command up to `|`, `)` or the end.
     fn command(&mut self, depth: usize) -> Result<Command, String> {
         if depth > DEEPEST {
             return Err("the template is nested too deeply".into());

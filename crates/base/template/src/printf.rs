@@ -1,4 +1,4 @@
-//! `printf`, and how it shows values. Mistakes show in the output, as they do in Go.
+//! `printf`, and its formatting of values. Errors appear in the output, as in Go.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use serde_json::{Number, Value};
 
 use crate::shown::shown;
 
-/// A width or precision beyond this is none.
+/// A larger width or precision is invalid.
 const WIDEST: usize = 1_000_000;
 
-/// What stands between `%` and the verb.
+/// The flags between `%` and the verb.
 #[derive(Debug, Default)]
 struct Flags {
     left: bool,
@@ -170,7 +170,7 @@ fn digits(text: &str) -> (Option<usize>, &str) {
     (number.filter(|number| *number <= WIDEST), &text[end..])
 }
 
-/// As Go names the type of such a value.
+/// Returns the name of a value's type in Go.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",
@@ -190,7 +190,7 @@ fn bare(value: &Value) -> String {
     }
 }
 
-/// Text as Go quotes it.
+/// Quotes text as Go does.
 fn quoted(text: &str) -> String {
     let mut out = String::from('"');
     for c in text.chars() {

@@ -1,8 +1,8 @@
-//! How values are shown.
+//! The default format of values.
 
 use serde_json::Value;
 
-/// A value as Go shows it.
+/// Formats a value as Go does.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::Null => "<no value>".to_owned(),
@@ -32,7 +32,7 @@ pub(crate) fn shown_nested(value: &Value) -> String {
     }
 }
 
-/// The shortest digits; with an exponent where that is below -4 or 21 and more.
+/// Returns the shortest digits, with an exponent if that is below -4 or at least 21.
 fn float(number: f64) -> String {
     let text = format!("{number:e}");
     let Some((digits, exponent)) = text.split_once('e') else {

@@ -1,33 +1,33 @@
-//! A template, read and applied.
+//! Templates: parse and render.
 //!
-//! Built: text, trimming, comments, fields, variables, pipelines, parentheses, `if`, `range` over lists,
-//! maps and numbers, `with`, `else`, `break`, `continue`, and the functions of `functions`. A key that isn't
-//! there is an error. Not built: `define`, `template` and `block`, and methods. Where Go refuses to compare
-//! values of two kinds they are not the same.
+//! Supported: text, trimming, comments, fields, variables, pipelines, parentheses, `if`, `range` over lists, maps and
+//! numbers, `with`, `else`, `break`, `continue`, and the functions of `functions`. A missing key is an error. Not
+//! supported: `define`, `template` and `block`, and methods. Values of different kinds are unequal, where Go refuses to
+//! compare them.
 
 use serde_json::Value;
 
 use crate::{eval, lex, parse};
 
-/// A template.
+/// A parsed template.
 #[derive(Debug, Clone)]
 pub struct Template {
     nodes: Vec<parse::Node>,
 }
 
-/// What is wrong with a template or its application.
+/// Errors of a template or its evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// It can't be read.
+    /// The template cannot be parsed.
     #[error("cannot parse the template: {0}")]
     Syntax(String),
-    /// It can't be applied to this value.
+    /// The template cannot be rendered with this value.
     #[error("cannot execute the template: {0}")]
     Apply(String),
 }
 
 impl Template {
-    /// Reads a template.
+    /// Parses a template.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let pieces = lex::pieces(text).map_err(TemplateError::Syntax)?;
         Ok(Self {
@@ -35,7 +35,7 @@ impl Template {
         })
     }
 
-    /// Applies it.
+    /// Renders the template with a value.
     pub fn render(&self, value: &Value) -> Result<String, TemplateError> {
         eval::render(&self.nodes, value).map_err(TemplateError::Apply)
     }

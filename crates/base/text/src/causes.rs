@@ -1,8 +1,8 @@
-//! An error with all that caused it, on one line.
+//! Formats an error with all its causes on one line.
 
 use std::error::Error;
 
-/// The error's words and those of its causes, without what an earlier one says already.
+/// Returns the messages of an error and its causes, without those that an earlier message contains.
 pub fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

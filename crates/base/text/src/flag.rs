@@ -1,38 +1,38 @@
-//! A flag, as a table of settings has it: beside the setting, whose type says what the flag takes.
+//! A command-line flag in a table of settings: the type of the setting determines its values.
 
 /// A flag that sets a setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Flag {
     /// Its name, without dashes.
     pub name: &'static str,
-    /// What stands for its value in the help.
+    /// The placeholder of its value in the help.
     pub value: &'static str,
-    /// What it is for.
+    /// The help text.
     pub help: &'static str,
-    /// Another name that it goes by.
+    /// An alias.
     pub alias: Option<&'static str>,
-    /// The heading in the help that it stands below, if not that of all.
+    /// Its heading in the help, if it is not the common one.
     pub heading: Option<&'static str>,
     /// Whether several values are separated by commas.
     pub commas: bool,
-    /// What it is given.
+    /// The kind of its values.
     pub form: FlagForm,
-    /// Says what is wrong with a value.
+    /// Checks a value; returns an error message.
     pub check: fn(&str) -> Result<(), String>,
 }
 
-/// What a flag is given.
+/// The kind of a flag's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlagForm {
     /// One value.
     Value,
-    /// A value each time.
+    /// A value for each occurrence.
     Values,
-    /// Nothing, or whether it holds.
+    /// No value, or a boolean.
     Switch,
 }
 
-/// A flag as it is written in a table: its name, its value, its help.
+/// Creates a flag from its name, its value placeholder, and its help text.
 pub const fn flag(name: &'static str, value: &'static str, help: &'static str) -> Flag {
     Flag {
         name,
@@ -47,7 +47,7 @@ pub const fn flag(name: &'static str, value: &'static str, help: &'static str) -
 }
 
 impl Flag {
-    /// Also goes by another name.
+    /// Adds an alias.
     #[must_use]
     pub const fn alias(self, alias: &'static str) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Flag {
         }
     }
 
-    /// Stands below a heading.
+    /// Sets the heading.
     #[must_use]
     pub const fn below(self, heading: &'static str) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl Flag {
         }
     }
 
-    /// Takes several values, separated by commas.
+    /// Accepts several values, separated by commas.
     #[must_use]
     pub const fn commas(self) -> Self {
         Self {

@@ -1,6 +1,6 @@
-//! Two digits for each byte.
+//! Lower-case hexadecimal encoding.
 
-/// Bytes, two digits each.
+/// Encodes bytes with two digits each.
 pub fn encode(bytes: &[u8]) -> String {
     bytes
         .iter()
@@ -9,7 +9,7 @@ pub fn encode(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The bytes that a text of exactly so many stands for.
+/// Decodes a text of exactly `N` bytes.
 pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     if text.len() != 2 * N || !is_hex(text) {
         return None;
@@ -21,7 +21,7 @@ pub fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Whether a text has such digits only.
+/// Returns whether a text consists of such digits only.
 pub fn is_hex(text: &str) -> bool {
     text.bytes()
         .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))

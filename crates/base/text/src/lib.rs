@@ -1,4 +1,4 @@
-//! Text in and out: durations, quantities, hexadecimal digits, errors with their causes, and command-line flags.
+//! Parsing and formatting: durations, quantities, hexadecimal digits, errors with their causes, and command-line flags.
 
 pub mod duration;
 pub mod flag;

@@ -1,4 +1,4 @@
-//! An amount, and how Kubernetes writes it.
+//! Quantities in the format of Kubernetes.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,15 +10,15 @@ use thiserror::Error;
 
 const NANO: i128 = 1_000_000_000;
 
-/// An amount such as `500m`, `1.5Gi` or `2e3`, exact to a billionth. It is shown in the form in which it
-/// was written, as Kubernetes does, and compared by what it amounts to.
+/// A quantity such as `500m`, `1.5Gi` or `2e3`, exact to a billionth. As in Kubernetes, it is formatted as it was
+/// written, and compared by its value.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     nano: i128,
     form: Form,
 }
 
-/// Which suffixes an amount has.
+/// The suffixes of a quantity.
 #[derive(Debug, Clone, Copy, Default)]
 enum Form {
     /// `m`, `k`, `M` …
@@ -54,7 +54,7 @@ impl Hash for Quantity {
     }
 }
 
-/// Why a text is no amount.
+/// A text that is not a quantity.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error(
     "invalid quantity {text:?}: {why}; write a number with an optional suffix, such as 500m or \
@@ -66,7 +66,7 @@ pub struct QuantityError {
 }
 
 impl Quantity {
-    /// A whole number of units: bytes, cores.
+    /// Creates a quantity from whole units: bytes, cores.
     pub fn from_units(units: i64) -> Self {
         Self {
             nano: i128::from(units) * NANO,
@@ -74,7 +74,7 @@ impl Quantity {
         }
     }
 
-    /// A number of bytes, to be shown with suffixes such as `Mi`.
+    /// Creates a quantity from bytes, formatted with suffixes such as `Mi`.
     pub fn from_bytes(bytes: i64) -> Self {
         Self {
             form: Form::Binary,
@@ -82,7 +82,7 @@ impl Quantity {
         }
     }
 
-    /// A number of thousandths.
+    /// Creates a quantity from thousandths.
     pub fn from_milli(milli: i64) -> Self {
         Self {
             nano: i128::from(milli) * (NANO / 1000),
@@ -90,28 +90,28 @@ impl Quantity {
         }
     }
 
-    /// Whole units, rounded up.
+    /// Returns whole units, rounded up.
     pub fn units(self) -> i64 {
         self.in_parts_of(NANO)
     }
 
-    /// Whole units, rounded up, of an amount that is not negative and for which there is room.
+    /// Returns whole units, rounded up; `None` if negative or too large.
     pub fn count(self) -> Option<u64> {
         let up = self.nano.div_euclid(NANO) + i128::from(self.nano.rem_euclid(NANO) != 0);
         u64::try_from(up).ok().filter(|_| self.nano >= 0)
     }
 
-    /// Thousandths, rounded up.
+    /// Returns thousandths, rounded up.
     pub fn milli(self) -> i64 {
         self.in_parts_of(NANO / 1000)
     }
 
-    /// Whether the amount is nothing.
+    /// Returns whether the quantity is zero.
     pub fn is_zero(self) -> bool {
         self.nano == 0
     }
 
-    /// The sum, held at the largest amount there is.
+    /// Returns the sum, limited to the largest quantity.
     pub fn plus(self, other: Self) -> Self {
         Self {
             nano: self.nano.saturating_add(other.nano),
@@ -123,12 +123,12 @@ impl Quantity {
         }
     }
 
-    /// How many times `part` goes into it, rounded up.
+    /// Returns how many times `part` goes into it, rounded up.
     pub fn divided_up(self, part: Self) -> i64 {
         self.in_parts_of(part.nano.max(1))
     }
 
-    /// The larger of the two.
+    /// Returns the larger of the two.
     pub fn or_more(self, other: Self) -> Self {
         self.max(other)
     }
@@ -150,7 +150,7 @@ impl fmt::Display for Quantity {
         }
         let mut number = self.nano / NANO;
         let (step, suffixes) = match self.form {
-            // Kubernetes has no binary form below the first suffix.
+            // Kubernetes has no binary format below the first suffix.
             Form::Binary if number.abs() >= 1024 => (1024, ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
             _ => (1000, ["k", "M", "G", "T", "P", "E"]),
         };
@@ -210,7 +210,7 @@ impl FromStr for Quantity {
     }
 }
 
-/// A suffix as a factor and a power of ten.
+/// Returns a suffix as a factor and a power of ten.
 fn scale(suffix: &str) -> Option<(i128, i32)> {
     Some(match suffix {
         "" => (1, 0),
@@ -236,7 +236,7 @@ fn scale(suffix: &str) -> Option<(i128, i32)> {
     })
 }
 
-/// `n` times ten to the `exponent`, rounded up where digits fall away.
+/// Returns `n` times ten to the `exponent`, rounded up if digits are lost.
 fn shift(n: i128, exponent: i32) -> Option<i128> {
     if exponent >= 0 {
         return 10_i128

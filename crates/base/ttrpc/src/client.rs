@@ -1,4 +1,4 @@
-//! The side that calls.
+//! The client side.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::frame::{REQUEST, RESPONSE, read_frame, write_frame};
 use crate::messages::{Request, Response};
 
-/// A connection on which calls are made one after the other.
+/// A connection for one call at a time.
 #[derive(Debug)]
 pub struct Client {
     socket: UnixStream,
@@ -24,12 +24,12 @@ impl Client {
         UnixStream::connect(address).map(Self::of)
     }
 
-    /// Makes calls on a connection that is there.
+    /// Uses an existing connection.
     pub fn of(socket: UnixStream) -> Self {
         Self { socket, next: 1 }
     }
 
-    /// Calls a method and waits for its answer: for ever where there is no limit.
+    /// Calls a method and waits for its response, without end if there is no limit.
     pub fn call(
         &mut self,
         service: &str,
@@ -61,7 +61,7 @@ impl Client {
     }
 }
 
-/// What an answer holds, or why there is none.
+/// Returns the payload of a response, or its error.
 pub fn parse_response(method: &str, response: &[u8]) -> Result<Vec<u8>> {
     let response = Response::decode(response).map_err(|_| Error::Garbled(method.to_owned()))?;
     match response.status {
@@ -90,7 +90,7 @@ mod tests {
 
     const LIMIT: Option<Duration> = Some(Duration::from_secs(5));
 
-    /// Whatever a shim sends is a frame within its limit, or ends the connection.
+    /// Any bytes from a shim are either a frame within the limit or end the connection.
     #[test]
     fn fuzzed_bytes_of_a_shim_do_not_break_the_connection() {
         let answer = Response {
@@ -132,7 +132,7 @@ mod tests {
             let request = Request::decode(&*request).unwrap();
             assert_eq!((&*request.service, &*request.method), ("service", "Method"));
             assert_eq!(request.payload, b"asked");
-            // An answer to a call that nobody waits for any more comes in between.
+            // A response to an abandoned call arrives in between.
             write_frame(&mut socket, call + 2, RESPONSE, b"").unwrap();
             let answer = Response {
                 status: Some(Status::default()),

@@ -1,4 +1,4 @@
-//! Why a call came to nothing.
+//! Errors of calls.
 
 use std::io;
 
@@ -8,22 +8,22 @@ pub enum Error {
     /// The connection failed.
     #[error("calling {method}: {source}")]
     Io {
-        /// What was called.
+        /// The called method.
         method: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
-    /// The answer is no message.
+    /// The response cannot be decoded.
     #[error("cannot parse the response to {0}")]
     Garbled(String),
-    /// Whoever was called did not do it.
+    /// The server returned an error.
     #[error("{method} was refused: {message} (code {code})")]
     Refused {
-        /// What was called.
+        /// The called method.
         method: String,
-        /// One of gRPC's.
+        /// A gRPC status code.
         code: i32,
-        /// Why.
+        /// The error message.
         message: String,
     },
 }

@@ -1,44 +1,44 @@
-//! Frames: a head of ten bytes and a payload.
+//! Frames: a header of ten bytes and a payload.
 //!
-//! The head is the payload's length and the number of the call, both of four bytes, the highest first, then
-//! the frame's kind and a byte of flags.
+//! The header contains the payload's length and the stream ID of the call, both four bytes in big endian, then the
+//! frame's type and a byte of flags.
 
 use std::io::{self, Read, Write};
 
 const HEAD: usize = 10;
-/// No message may be larger.
+/// The maximum size of a message.
 pub const LARGEST: usize = 4 << 20;
 
-/// The kind of a frame that asks.
+/// The type of a request.
 pub const REQUEST: u8 = 1;
-/// The kind of a frame that answers.
+/// The type of a response.
 pub const RESPONSE: u8 = 2;
 
-/// The kind of a frame of a call on which both sides say more than once.
+/// The type of a message in a streaming call.
 pub const DATA: u8 = 3;
 
-/// With this the sender has said all that it has to say.
+/// The sender sends no more messages.
 pub const CLOSED: u8 = 1;
-/// With this a call begins on which more will be said.
+/// The call is a streaming call with more messages.
 pub const OPEN: u8 = 2;
-/// There is no message in the frame, not even an empty one.
+/// The frame contains no message, not even an empty one.
 pub const NO_DATA: u8 = 4;
 
 /// A frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Frame {
-    /// The number of its call.
+    /// The stream ID of its call.
     pub call: u32,
-    /// Its kind.
+    /// Its type.
     pub kind: u8,
-    /// What the sender says beside it.
+    /// Its flags.
     pub flags: u8,
-    /// What it holds.
+    /// Its payload.
     pub payload: Vec<u8>,
 }
 
 impl Frame {
-    /// Writes it at once.
+    /// Writes the frame with a single call.
     pub fn write(&self, socket: &mut impl Write) -> io::Result<()> {
         let mut frame = Vec::with_capacity(HEAD + self.payload.len());
         frame.extend((self.payload.len() as u32).to_be_bytes());
@@ -49,7 +49,7 @@ impl Frame {
     }
 }
 
-/// Writes a frame without flags at once.
+/// Writes a frame without flags with a single call.
 pub fn write_frame(socket: &mut impl Write, call: u32, kind: u8, payload: &[u8]) -> io::Result<()> {
     let frame = Frame {
         call,
@@ -60,7 +60,7 @@ pub fn write_frame(socket: &mut impl Write, call: u32, kind: u8, payload: &[u8])
     frame.write(socket)
 }
 
-/// Reads a frame: the number of its call, its kind, its payload. An error where it is too large.
+/// Reads a frame: the stream ID of its call, its type, its payload. A frame that is too large is an error.
 pub fn read_frame(socket: &mut impl Read) -> io::Result<(u32, u8, Vec<u8>)> {
     read_whole_frame(socket).map(|frame| (frame.call, frame.kind, frame.payload))
 }

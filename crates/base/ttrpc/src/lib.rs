@@ -1,4 +1,4 @@
-//! ttrpc, the calls between containerd and its shims: frames over a unix socket.
+//! ttrpc, the protocol between containerd and its shims: frames over a unix socket.
 
 mod client;
 mod error;

@@ -1,4 +1,4 @@
-//! The payloads of frames, generated from `proto/ttrpc`. A frame has at most [`LARGEST`](crate::LARGEST) bytes, and so
-//! has all that is decoded from it.
+//! The payloads of frames, generated from `proto/ttrpc`. A frame has at most [`LARGEST`](crate::LARGEST) bytes, which
+//! also bounds all values decoded from it.
 
 include!(concat!(env!("OUT_DIR"), "/ttrpc.rs"));

@@ -1,4 +1,4 @@
-//! The side that is called.
+//! The server side.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -8,28 +8,28 @@ use prost::Message;
 use crate::frame::{REQUEST, RESPONSE, read_frame, write_frame};
 use crate::messages::{Request, Response, Status};
 
-/// Codes of statuses: gRPC's.
+/// gRPC status codes.
 pub mod code {
-    /// Of no better code.
+    /// An error without a more specific code.
     pub const UNKNOWN: i32 = 2;
-    /// What is asked makes no sense.
+    /// An argument is invalid.
     pub const INVALID_ARGUMENT: i32 = 3;
-    /// It took too long.
+    /// The deadline was exceeded.
     pub const DEADLINE_EXCEEDED: i32 = 4;
-    /// There is nothing of that name.
+    /// The named object does not exist.
     pub const NOT_FOUND: i32 = 5;
-    /// There is something of that name.
+    /// An object of that name exists already.
     pub const ALREADY_EXISTS: i32 = 6;
-    /// There is not enough of something.
+    /// A resource is exhausted.
     pub const RESOURCE_EXHAUSTED: i32 = 8;
-    /// Not in this state.
+    /// The object is in a state that does not allow the call.
     pub const FAILED_PRECONDITION: i32 = 9;
-    /// Nobody here can do that.
+    /// The method is not implemented.
     pub const UNIMPLEMENTED: i32 = 12;
 }
 
 impl Status {
-    /// A status of this code.
+    /// Creates a status with this code.
     pub fn new(code: i32, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -38,21 +38,21 @@ impl Status {
     }
 }
 
-/// A call as it came.
+/// A received call.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Its number on the connection.
+    /// Its stream ID on the connection.
     pub number: u32,
-    /// Whose method is called.
+    /// The service.
     pub service: String,
-    /// Which.
+    /// The method.
     pub method: String,
-    /// With what.
+    /// The encoded argument.
     pub payload: Vec<u8>,
 }
 
 impl Call {
-    /// The next call of a connection. An error at its end, and where what comes is no call.
+    /// Reads the next call of a connection. Fails at its end, and if the frame is not a call.
     pub fn read(socket: &mut UnixStream) -> io::Result<Self> {
         loop {
             let (number, kind, request) = read_frame(socket)?;
@@ -79,7 +79,7 @@ pub fn decode<M: Message + Default>(message: &[u8]) -> Result<M, Status> {
     M::decode(message).map_err(|error| Status::new(code::INVALID_ARGUMENT, error.to_string()))
 }
 
-/// Answers a call.
+/// Sends the response to a call.
 pub fn respond(
     socket: &mut UnixStream,
     number: u32,
@@ -98,8 +98,8 @@ pub fn respond(
     write_frame(socket, number, RESPONSE, &response.encode_to_vec())
 }
 
-/// Passes the argument of each call of a connection on, and answers it with an empty message. The status is explicit,
-/// because a frame without any bytes may surprise a client.
+/// Passes the argument of each call to `look`, and answers with an empty message. The status is explicit, because a
+/// frame without any bytes may surprise a client.
 pub fn answer_all(socket: &mut UnixStream, mut look: impl FnMut(&[u8])) {
     let done = Response {
         status: Some(Status::default()),

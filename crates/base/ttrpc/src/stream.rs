@@ -1,4 +1,4 @@
-//! The side that calls a method on which both say more than once, as ttrpc 1.2 has it.
+//! The client side of streaming calls, as defined by ttrpc 1.2.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -11,10 +11,10 @@ use crate::error::{Error, Result};
 use crate::frame::{CLOSED, DATA, Frame, NO_DATA, OPEN, REQUEST, RESPONSE, read_whole_frame};
 use crate::messages::Request;
 
-/// The first call of a connection, which has no other.
+/// The stream ID of the only call on a connection.
 const CALL: u32 = 1;
 
-/// A call under way, on a connection of its own.
+/// A streaming call on its own connection.
 #[derive(Debug)]
 pub struct Stream {
     socket: UnixStream,
@@ -23,7 +23,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Begins a call on a connection that nothing else is said on.
+    /// Starts a call on an otherwise unused connection.
     pub fn open(mut socket: UnixStream, service: &str, method: &str) -> Result<Self> {
         let failed = failed(method);
         let request = Request {
@@ -45,18 +45,17 @@ impl Stream {
         })
     }
 
-    /// Says something.
+    /// Sends a message.
     pub fn send(&mut self, message: &[u8]) -> Result<()> {
         self.write(0, message.to_vec())
     }
 
-    /// Says that this was all.
+    /// Closes the sending side.
     pub fn close(&mut self) -> Result<()> {
         self.write(CLOSED | NO_DATA, Vec::new())
     }
 
-    /// What the other side says next; nothing where it has said all. Waits for ever where there is no
-    /// limit.
+    /// Receives the next message; `None` if the other side has closed. Waits without end if there is no limit.
     pub fn receive(&mut self, limit: Option<Duration>) -> Result<Option<Vec<u8>>> {
         let failed = failed(&self.method);
         self.socket.set_read_timeout(limit).map_err(&failed)?;
@@ -122,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Plays the other side, which answers with these frames, and closes.
+    /// Runs a peer that sends these frames and closes.
     fn against(answers: Vec<Frame>) -> (Stream, std::thread::JoinHandle<Vec<Frame>>) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");

@@ -1,5 +1,5 @@
-//! YAML as Kubernetes reads it, with the place of every value, so that a mistake is reported with
-//! its line: version 1.2's grammar with 1.1's plain scalars, merge keys, and JSON as a subset.
+//! YAML as Kubernetes reads it, with the position of every value for error messages: the grammar of version 1.2 with
+//! plain scalars of 1.1, merge keys, and JSON as a subset.
 
 mod node;
 mod read;

@@ -1,11 +1,11 @@
-//! Values, and where they stand.
+//! Values and their positions.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Number, Value};
 
-/// A place in a text, both counted from 1.
+/// A position in a text, counted from 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// The line.
@@ -20,29 +20,29 @@ impl fmt::Display for Position {
     }
 }
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Its first character.
+    /// The position of its first character.
     pub at: Position,
     /// The value.
     pub content: Content,
 }
 
-/// A value as YAML knows it. Lists and maps are shared: an alias costs nothing.
+/// The content of a value. Lists and maps are shared, so an alias costs nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// `null`, or nothing at all.
+    /// `null`, or an absent value.
     Null,
     /// `true`, `no` …
     Bool(bool),
     /// `1`, `0x10`, `1e3` …
     Number(Number),
-    /// Everything else without structure.
+    /// Any other scalar.
     Text(String),
-    /// Values one after the other.
+    /// A list of values.
     List(Arc<Vec<Node>>),
-    /// Values with names, as they were written.
+    /// A map of named values, in their written order.
     Map(Arc<Vec<Entry>>),
 }
 
@@ -51,14 +51,14 @@ pub enum Content {
 pub struct Entry {
     /// The key, as it was written.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub at: Position,
     /// The value.
     pub value: Node,
 }
 
 impl Node {
-    /// The value of a key, if this is a map that has it.
+    /// Returns the value of a key, if this is a map that has it.
     pub fn get(&self, key: &str) -> Option<&Node> {
         match &self.content {
             Content::Map(entries) => entries
@@ -69,7 +69,7 @@ impl Node {
         }
     }
 
-    /// The text, if this is one.
+    /// Returns the text, if this is a text.
     pub fn text(&self) -> Option<&str> {
         match &self.content {
             Content::Text(text) => Some(text),
@@ -77,7 +77,7 @@ impl Node {
         }
     }
 
-    /// What kind of value this is, for people.
+    /// Returns the kind of this value, for error messages.
     pub fn what(&self) -> String {
         match &self.content {
             Content::Null => "nothing".to_owned(),
@@ -89,7 +89,7 @@ impl Node {
         }
     }
 
-    /// The same without places.
+    /// Converts it to JSON without positions.
     pub fn to_json(&self) -> Value {
         match &self.content {
             Content::Null => Value::Null,

@@ -1,5 +1,4 @@
-//! Texts into values. Plain scalars are those of YAML 1.1: `yes` and `off` are booleans, `0644` is
-//! octal.
+//! Parses YAML text. Plain scalars follow YAML 1.1: `yes` and `off` are booleans, `0644` is octal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,21 +8,21 @@ use serde_json::Number;
 
 use crate::node::{Content, Entry, Node, Position};
 
-/// More values than this are no manifest: aliases of aliases would fill the memory.
+/// The maximum number of values: nested aliases could otherwise fill the memory.
 const MOST_VALUES: usize = 1_000_000;
-/// Deeper nesting is no manifest either.
+/// The maximum depth of nesting.
 const DEEPEST: usize = 100;
 
-/// One document of a text: its value, or why there is none.
+/// One document of a text: its value, or an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Document {
-    /// The value; documents without one are left out.
+    /// The value; empty documents are left out.
     Good(Node),
-    /// A mistake that made the rest of the document unreadable.
+    /// An error after which the rest of the document is unreadable.
     Bad(Position, String),
 }
 
-/// Reads all documents of a text. A mistake in one does not hide the others.
+/// Parses all documents of a text. An error in one does not hide the others.
 pub fn documents(text: &str) -> Vec<Document> {
     let mut options = Options::default();
     options.set_emit_comments(false);
@@ -79,7 +78,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    /// The next document; `None` at the end of the text.
+    /// Parses the next document; `None` at the end of the text.
     fn document(&mut self) -> Result<Option<Node>, Problem> {
         loop {
             match self.parser.next_event() {
@@ -224,7 +223,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What `<<: *base` adds: the keys of a map, or of several of which the first wins.
+/// Applies `<<: *base`: the keys of a map, or of several maps of which the first wins.
 fn merge(merged: &mut Vec<Entry>, value: &Node) -> Result<(), String> {
     match &value.content {
         Content::Map(entries) => merged.extend(entries.iter().cloned()),
@@ -270,7 +269,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Content, 
     })
 }
 
-/// What a scalar without quotes means.
+/// Returns the value of an unquoted scalar.
 fn plain(text: &str) -> Content {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Content::Null,

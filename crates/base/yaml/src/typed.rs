@@ -1,36 +1,36 @@
-//! Texts that hold one document, as a type of the caller's.
+//! Deserializes a text with a single document.
 
 use serde::de::DeserializeOwned;
 
 use crate::read::{Document, documents};
 use crate::{Node, Position};
 
-/// Why a text is not what was asked for.
+/// Reasons why a text cannot be deserialized.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It is no YAML.
+    /// It is not valid YAML.
     #[error("{at}: {why}")]
     Syntax {
-        /// Where.
+        /// The position.
         at: Position,
-        /// The mistake.
+        /// The error message.
         why: String,
     },
-    /// It has nothing in it.
+    /// It has no document.
     #[error("the document is empty")]
     Empty,
-    /// It has more than was asked for.
+    /// It has several documents.
     #[error("{at}: only one document is allowed, but a second one begins here")]
     Several {
-        /// Where.
+        /// The position of the second document.
         at: Position,
     },
-    /// It is something else.
+    /// The value does not match the type.
     #[error(transparent)]
     Shape(#[from] serde_json::Error),
 }
 
-/// Reads a text of one document.
+/// Deserializes a text with one document.
 pub fn from_str<T: DeserializeOwned>(text: &str) -> Result<T, Error> {
     let value = one(documents(text))?.to_json();
     Ok(serde_json::from_value(value)?)

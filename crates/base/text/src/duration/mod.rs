@@ -1,4 +1,4 @@
-//! Lengths of time as Go writes them, and with it Kubernetes, containerd and docker.
+//! Durations in the format of Go, as used by Kubernetes, containerd and docker.
 
 mod read;
 mod timeout;

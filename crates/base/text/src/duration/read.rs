@@ -1,22 +1,22 @@
-//! Reads a length of time as Go does.
+//! Parses a duration as Go does.
 
 use std::time::Duration;
 
-/// What Go has room for: 292 years.
+/// Go's longest duration: 292 years.
 const LONGEST: u128 = i64::MAX as u128;
 
-/// Why a text is no length of time.
+/// Reasons why a text is not a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
-    /// It is not written as one, or it is negative.
+    /// It has the wrong format, or is negative.
     #[error("it is not a duration such as 20s, 1m30s or 500ms")]
     Format,
-    /// It is one that nothing lasts.
+    /// It is longer than Go's longest duration.
     #[error("it is too long: the maximum is 292 years")]
     TooLong,
 }
 
-/// Reads `1m30s`, `500ms`, `1.5h` or `0`. What is finer than a nanosecond is left out.
+/// Parses `1m30s`, `500ms`, `1.5h` or `0`. Parts finer than a nanosecond are ignored.
 pub fn parse(text: &str) -> Result<Duration, Wrong> {
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Result<Duration, Wrong> {
         let (unit, tail) = after.split_at(end.unwrap_or(after.len()));
         let unit = nanoseconds(unit).ok_or(Wrong::Format)?;
         let whole = if whole.is_empty() { "0" } else { whole };
-        // The first two factors have room for one another, and so has the sum.
+        // The product and the sum cannot overflow.
         let whole: u64 = whole.parse().map_err(|_| Wrong::TooLong)?;
         total += u128::from(whole) * unit + part(fraction, unit);
         if total > LONGEST {
@@ -47,7 +47,7 @@ pub fn parse(text: &str) -> Result<Duration, Wrong> {
     Ok(Duration::from_nanos(total as u64))
 }
 
-/// Reads what somebody typed: seconds, or a length of time as Go writes it. Says what is wrong.
+/// Parses user input: seconds, or a duration in Go's format. Returns an error message.
 pub fn typed(text: &str) -> Result<Duration, String> {
     let wrong = || format!("`{text}` is not a duration; use a value such as 20s, 1m30s or 500ms");
     if let Ok(seconds) = text.parse::<f64>() {
@@ -59,7 +59,7 @@ pub fn typed(text: &str) -> Result<Duration, String> {
 fn nanoseconds(unit: &str) -> Option<u128> {
     Some(match unit {
         "ns" => 1,
-        // The sign for micro, and the Greek letter.
+        // The micro sign, and the Greek letter.
         "us" | "\u{b5}s" | "\u{3bc}s" => 1_000,
         "ms" => 1_000_000,
         "s" => 1_000_000_000,
@@ -69,7 +69,7 @@ fn nanoseconds(unit: &str) -> Option<u128> {
     })
 }
 
-/// What stands behind the point, in nanoseconds. Digits beyond the 18th say nothing.
+/// Returns the fraction in nanoseconds. Digits after the 18th are ignored.
 fn part(fraction: &str, unit: u128) -> u128 {
     let (sum, scale) = fraction
         .bytes()

@@ -11,12 +11,12 @@ use std::time::Duration;
 pub struct Timeout(Duration);
 
 impl Timeout {
-    /// A timeout in seconds.
+    /// Returns a timeout in seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// How long to wait.
+    /// Returns the timeout, divided in debug builds.
     pub fn get(self) -> Duration {
         self.0 / divisor()
     }

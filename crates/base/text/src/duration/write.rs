@@ -1,8 +1,8 @@
-//! Writes a length of time as Go does, or in short.
+//! Formats a duration as Go does, or in a short form.
 
 use std::time::Duration;
 
-/// Writes a length of time as Go does: `1m30s`, `1h0m0s`, `500ms`.
+/// Formats a duration as Go does: `1m30s`, `1h0m0s`, `500ms`.
 pub fn go(length: Duration) -> String {
     let (hours, minutes, rest) = split(length);
     let seconds = if length < Duration::from_secs(1) {
@@ -17,7 +17,7 @@ pub fn go(length: Duration) -> String {
     }
 }
 
-/// Writes a length of time in whole numbers and without what is none: `1m30s`, `1h`, `1s500ms`.
+/// Formats a duration in whole numbers, without zero parts: `1m30s`, `1h`, `1s500ms`.
 pub fn short(length: Duration) -> String {
     let (hours, minutes, rest) = split(length);
     let below = rest.subsec_nanos();
@@ -41,14 +41,14 @@ pub fn short(length: Duration) -> String {
     }
 }
 
-/// Whole hours, whole minutes, and what is left.
+/// Splits a duration to whole hours, whole minutes, and the rest.
 fn split(length: Duration) -> (u64, u64, Duration) {
     let whole = length.as_secs();
     let rest = Duration::new(whole % 60, length.subsec_nanos());
     (whole / 3600, whole / 60 % 60, rest)
 }
 
-/// In the greatest unit that there is one of.
+/// Formats it in the largest unit of which there is at least one.
 fn below_a_second(length: Duration) -> String {
     match length.as_nanos() {
         0 => "0s".to_owned(),
@@ -58,7 +58,7 @@ fn below_a_second(length: Duration) -> String {
     }
 }
 
-/// A number with the point before so many of its digits.
+/// Returns a number with the decimal point before the last `places` digits.
 fn decimal(number: u128, places: usize, unit: &str) -> String {
     let digits = format!("{number:0>width$}", width = places + 1);
     let (whole, fraction) = digits.split_at(digits.len() - places);
