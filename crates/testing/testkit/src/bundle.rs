@@ -1,4 +1,4 @@
-//! What an OCI runtime runs: root file systems of busybox, and configurations as engines write them.
+//! OCI bundles: root filesystems with busybox, and configurations as engines write them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{machine, process};
 
-/// The capabilities that docker gives.
+/// Default capabilities of Docker.
 pub const USUAL_CAPABILITIES: &[&str] = &[
     "CAP_CHOWN",
     "CAP_DAC_OVERRIDE",
@@ -26,7 +26,7 @@ pub const USUAL_CAPABILITIES: &[&str] = &[
     "CAP_AUDIT_WRITE",
 ];
 
-/// Fills a directory with busybox and links to it.
+/// Fills a directory with busybox and links to its applets.
 pub fn fill_root(root: &Path, applets: &[&str]) {
     for directory in ["bin", "dev", "etc", "proc", "sys", "tmp"] {
         fs::create_dir_all(root.join(directory)).expect("make a directory");
@@ -38,13 +38,13 @@ pub fn fill_root(root: &Path, applets: &[&str]) {
     }
 }
 
-/// Copies a program by a process of its own: a descriptor of ours that it is written by could be open in
-/// what another test has just forked, and then it cannot be executed.
+/// Copies a program in a separate process. If this process wrote it, a child forked meanwhile by another test could
+/// inherit the open descriptor, and the program could not be executed.
 pub fn copy_program(from: &Path, to: &Path) {
     process::run(std::process::Command::new("cp").arg(from).arg(to));
 }
 
-/// What engines ask for, for a container that runs this.
+/// Returns a configuration as engines write it, for a container that runs `args`.
 pub fn config(root: &Path, args: &[&str]) -> Value {
     let rights = USUAL_CAPABILITIES;
     json!({
@@ -76,7 +76,7 @@ pub fn config(root: &Path, args: &[&str]) -> Value {
     })
 }
 
-/// A mount of a kind.
+/// Returns a mount of a filesystem type.
 pub fn mount(destination: &str, kind: &str, options: &[&str]) -> Value {
     json!({ "destination": destination, "type": kind, "source": kind, "options": options })
 }

@@ -1,6 +1,6 @@
-//! Assertions about texts.
+//! Assertions about text.
 
-/// Asserts that a text contains each of some words, and shows it if it does not.
+/// Asserts that a text contains each of some strings, and prints the text if it does not.
 #[macro_export]
 macro_rules! assert_contains {
     ($text:expr, $($word:expr),+ $(,)?) => {{

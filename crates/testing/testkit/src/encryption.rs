@@ -1,4 +1,4 @@
-//! Images that skopeo encrypts, and the keys for that.
+//! Images encrypted with skopeo, and their keys.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,34 +13,34 @@ use crate::image::{Blob, BuiltImage, Hash};
 use crate::machine;
 use crate::process::run;
 
-/// What kind of key it is.
+/// Kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LayerKeyKind {
-    /// RSA, with so many bits.
+    /// RSA with this many bits.
     Rsa(u32),
-    /// On a curve, by its name as `P-256`.
+    /// Elliptic curve, by a name such as `P-256`.
     Curve(&'static str),
-    /// Of a kind that opens no layer.
+    /// Ed25519, which cannot decrypt layers.
     Ed25519,
 }
 
-/// A private key and its public one, as files.
+/// Files of a key pair.
 #[derive(Debug, Clone)]
 pub struct LayerKey {
-    /// The private one, which nobody else may read.
+    /// Private key, readable by the owner only.
     pub private: PathBuf,
-    /// The public one.
+    /// Public key.
     pub public: PathBuf,
 }
 
-/// Whether this machine can encrypt images.
+/// Checks whether this machine can encrypt images.
 pub fn can_encrypt() -> Result<(), String> {
     machine::has_program("skopeo")?;
     machine::has_program("openssl")
 }
 
 impl LayerKey {
-    /// Makes one, `NAME.pem` and `NAME.pub` in a directory.
+    /// Creates a key pair, `NAME.pem` and `NAME.pub` in a directory.
     pub fn make(dir: &Path, name: &str, kind: LayerKeyKind) -> Self {
         let key = Self {
             private: dir.join(format!("{name}.pem")),
@@ -68,18 +68,18 @@ impl LayerKey {
         key
     }
 
-    /// For whom skopeo encrypts by it.
+    /// Returns the recipient argument of skopeo.
     pub fn recipient(&self) -> String {
         format!("jwe:{}", self.public.display())
     }
 }
 
-/// Has skopeo copy an image and encrypt it for these recipients; what goes where in its words.
+/// Copies and encrypts an image with skopeo; source and target are in skopeo's syntax.
 pub fn encrypt(from: &str, to: &str, recipients: &[String]) {
     encrypt_with(&[], from, to, recipients);
 }
 
-/// The same with what it finds its keys by: `GNUPGHOME`, `OCICRYPT_KEYPROVIDER_CONFIG`.
+/// Does the same with environment variables for the keys: `GNUPGHOME`, `OCICRYPT_KEYPROVIDER_CONFIG`.
 pub fn encrypt_with(environment: &[(&str, &Path)], from: &str, to: &str, recipients: &[String]) {
     let mut copy = Command::new("skopeo");
     copy.envs(environment.iter().copied());
@@ -90,8 +90,8 @@ pub fn encrypt_with(environment: &[(&str, &Path)], from: &str, to: &str, recipie
     run(copy.arg(from).arg(to));
 }
 
-/// A layer of an image encrypted by hand, for those whose keys skopeo does not know: what only they are to know is
-/// wrapped by `wrap` for a scheme, as `provider.NAME`.
+/// Encrypts a layer without skopeo, for schemes that it does not support. `wrap` encrypts the private options for a
+/// scheme, as `provider.NAME`.
 pub fn encrypt_layer(
     image: &BuiltImage,
     layer: usize,
@@ -134,7 +134,7 @@ pub fn encrypt_layer(
     image
 }
 
-/// As openssl has keys on its command line.
+/// Formats bytes as in openssl's arguments.
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
@@ -143,7 +143,7 @@ pub fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// What a program that is to succeed makes of its input.
+/// Runs a program that must succeed, and returns its output for an input.
 pub fn filter(command: &mut Command, input: &[u8]) -> Vec<u8> {
     let mut child = command
         .stdin(Stdio::piped())

@@ -1,11 +1,11 @@
-//! What containerd's shims tell and are told in ttrpc.
+//! ttrpc messages of containerd's shims.
 
 use std::io;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 
-/// Answers all calls at a socket with an empty message, once they were heard, for as long as this process
-/// lives: shims tell their events so, and do not come up without it.
+/// Answers all calls at a socket with an empty message and reports them, for as long as this process lives. Shims send
+/// their events there, and do not start without it.
 pub(crate) fn hear_events(
     socket: &Path,
     heard: impl Fn(&[u8]) + Clone + Send + 'static,

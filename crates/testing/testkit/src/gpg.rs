@@ -1,4 +1,4 @@
-//! Keys and signed messages of OpenPGP, as GnuPG makes them on the spot.
+//! OpenPGP keys and signatures, made with GnuPG.
 
 use std::ffi::OsStr;
 use std::io::Write as _;
@@ -9,20 +9,20 @@ use serde_json::json;
 
 use crate::Scratch;
 
-/// Somebody's GnuPG with its keys, which have no passphrase.
+/// A GnuPG home with keys without a passphrase.
 #[derive(Debug)]
 pub struct Gpg {
     home: PathBuf,
-    /// Whom it tells that it is another time.
+    /// Time that GnuPG is made to believe.
     at: Option<String>,
     _scratch: Scratch,
 }
 
 impl Gpg {
-    /// One without keys.
+    /// Creates an empty home.
     pub fn new() -> Self {
         let scratch = Scratch::new();
-        // Its agent has a socket there, whose path must be short.
+        // The path must be short, as the agent has a socket there.
         let home = scratch.run().join("gpg");
         std::fs::create_dir(&home).expect("make GnuPG's directory");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
@@ -34,30 +34,30 @@ impl Gpg {
         }
     }
 
-    /// Its `$GNUPGHOME`.
+    /// Returns its `$GNUPGHOME`.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// Makes it believe from now on that it is another time, such as `20200131T000000`; or the right one.
+    /// Makes GnuPG believe a time such as `20200131T000000`, or the real one.
     pub fn set_time(&mut self, at: Option<&str>) {
         self.at = at.map(|at| format!("{at}!"));
     }
 
-    /// Makes a key: for whom, of which kind (`ed25519`, `rsa2048` …), for what (`sign`, `cert`), good for how
-    /// long (`never`, `1y` …). Gives its fingerprint.
+    /// Creates a key with a user, a kind (`ed25519`, `rsa2048`…), a usage (`sign`, `cert`) and a lifetime (`never`,
+    /// `1y`…). Returns its fingerprint.
     pub fn make_key(&self, user: &str, kind: &str, usage: &str, expires: &str) -> String {
         self.run(&["--quick-generate-key", user, kind, usage, expires], b"");
         self.fingerprints(user).remove(0)
     }
 
-    /// Adds a subkey. Gives its fingerprint.
+    /// Adds a subkey and returns its fingerprint.
     pub fn add_subkey(&self, key: &str, kind: &str, usage: &str, expires: &str) -> String {
         self.run(&["--quick-add-key", key, kind, usage, expires], b"");
         self.fingerprints(key).pop().expect("a subkey")
     }
 
-    /// Fingerprints of a key and its subkeys.
+    /// Returns the fingerprints of a key and its subkeys.
     fn fingerprints(&self, key: &str) -> Vec<String> {
         let told = self.run(&["--with-colons", "--list-keys", key], b"");
         let told = String::from_utf8(told).expect("a list of keys");
@@ -67,21 +67,21 @@ impl Gpg {
             .collect()
     }
 
-    /// The public key, as bytes.
+    /// Returns the public key in binary form.
     pub fn export(&self, key: &str) -> Vec<u8> {
         self.run(&["--export", key], b"")
     }
 
-    /// The public key, as text.
+    /// Returns the public key as text.
     pub fn export_text(&self, key: &str) -> Vec<u8> {
         self.run(&["--armor", "--export", key], b"")
     }
 
-    /// Revokes a key whole.
+    /// Revokes a key.
     pub fn revoke(&self, key: &str) {
         let file = self.home.join(format!("openpgp-revocs.d/{key}.rev"));
         let text = std::fs::read_to_string(file).expect("read the revocation");
-        // A colon keeps it from being used by mistake.
+        // GnuPG adds a colon, so that it is not used by mistake.
         self.run(&["--import"], text.replace(":-----", "-----").as_bytes());
     }
 
@@ -91,26 +91,26 @@ impl Gpg {
         self.run(&["--command-fd", "0", "--edit-key", key], words.as_bytes());
     }
 
-    /// A message of these bytes that is signed by a key, with more of GnuPG's options.
+    /// Signs a message with a key and further options of GnuPG.
     pub fn sign(&self, key: &str, options: &[&str], content: &[u8]) -> Vec<u8> {
         let user = format!("{key}!");
         let options = [&["--local-user", &user], options, &["--sign"]].concat();
         self.run(&options, content)
     }
 
-    /// The signature of an image by its digest, for a name.
+    /// Signs an image by digest, for a name.
     pub fn sign_image(&self, key: &str, digest: &str, reference: &str) -> Vec<u8> {
         self.sign(key, &[], &image_payload(digest, reference))
     }
 
-    /// Whether GnuPG takes a message for good, knowing the keys that it has.
+    /// Returns whether GnuPG accepts a signed message with its keys.
     pub fn accepts(&self, message: &[u8]) -> bool {
         let (output, _) = self.output(&["--status-fd", "2", "--decrypt"], message);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         output.status.success() && told.contains("] GOODSIG ")
     }
 
-    /// Runs GnuPG; it must succeed.
+    /// Runs GnuPG, which must succeed.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: &[S], input: &[u8]) -> Vec<u8> {
         let (output, words) = self.output(arguments, input);
         assert!(
@@ -143,7 +143,7 @@ impl Gpg {
             .stderr(Stdio::piped())
             .spawn()
             .expect("start gpg");
-        // All that is given to it here fits into a pipe.
+        // The input always fits into a pipe.
         let mut stdin = child.stdin.take().expect("gpg's input");
         drop(stdin.write_all(input));
         drop(stdin);
@@ -152,7 +152,7 @@ impl Gpg {
     }
 }
 
-/// What is signed of an image, in the words of who had it first.
+/// Returns the signed payload of an image, in the "simple signing" format.
 pub fn image_payload(digest: &str, reference: &str) -> Vec<u8> {
     let payload = json!({
         "critical": {
@@ -171,7 +171,7 @@ impl Default for Gpg {
     }
 }
 
-/// Its agent would live on.
+/// Stops the agent, which would live on.
 impl Drop for Gpg {
     fn drop(&mut self) {
         let mut end = Command::new("gpgconf");

@@ -1,4 +1,4 @@
-//! A network whose plugin attaches no pod until it is let.
+//! A CNI network whose plugin blocks until it is released.
 
 use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,14 +9,14 @@ use serde_json::json;
 
 use crate::Scratch;
 
-/// The network's configuration and its plugin. Whoever waits for it is let go when this is dropped.
+/// Configuration and plugin of the network. Dropping it releases all waiting plugins.
 #[derive(Debug)]
 pub struct HangingNetwork {
     scratch: Scratch,
 }
 
 impl HangingNetwork {
-    /// Makes them.
+    /// Creates the files.
     pub fn new() -> Self {
         let network = Self {
             scratch: Scratch::new(),
@@ -41,7 +41,7 @@ impl HangingNetwork {
         network
     }
 
-    /// The section of a node's configuration. The plugin may hang for so many seconds.
+    /// Returns the section of a node's configuration, with the timeout of the plugin in seconds.
     pub fn section(&self, seconds: u32) -> String {
         let at = |name: &str| self.scratch.path(name).display().to_string();
         format!(
@@ -53,19 +53,19 @@ impl HangingNetwork {
         )
     }
 
-    /// How many pods it was asked to attach so far.
+    /// Returns how many pods the plugin was called for.
     pub fn asked(&self) -> usize {
         let there = std::fs::read_dir(self.scratch.path("there"));
         there.expect("a directory").count()
     }
 
-    /// Lets all go on that wait and that will come.
+    /// Releases all waiting and future calls.
     pub fn release(&self) {
         let mut options = OpenOptions::new();
         let Ok(open) = options.read(true).write(true).open(self.fifo()) else {
             return;
         };
-        // Whoever has opened it reads its end when it is closed, and nobody opens it any more.
+        // Open readers get the end of the file when it is closed, and there are no new readers.
         std::fs::remove_file(self.fifo()).expect("remove it");
         drop(open);
     }

@@ -1,4 +1,4 @@
-//! Files that others put where a text is expected.
+//! Files of hostile size or type in place of a text.
 
 use std::path::Path;
 use std::sync::mpsc::channel;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// More than any of our limits.
+/// Larger than any limit of the daemon.
 const LARGE: u64 = 768 << 20;
-/// What the largest limit may take while the file is read.
+/// Memory that reading up to the largest limit may use.
 const MEMORY: u64 = 400 << 20;
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is said of a file without end, and of a pipe that nobody writes to. It is said soon, and
-/// without having taken all of the file into memory.
+/// Returns the errors of a reader for an endless file and for a pipe without a writer. Asserts that they come soon and
+/// that the file is not read into memory completely.
 pub fn said_of_hostile_files<R>(name: &str, read: R) -> [String; 2]
 where
     R: Fn(&Path) -> String + Clone + Send + 'static,
@@ -42,7 +42,7 @@ where
     })
 }
 
-/// The most memory that this process has had, in bytes.
+/// Returns the peak memory of this process in bytes.
 pub fn most_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:"));

@@ -1,4 +1,4 @@
-//! As much of an HTTP client as pushing an image and relaying a request take.
+//! A small HTTP client, for pushing images and relaying requests.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use hyper::{HeaderMap, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// A whole answer, read to its end.
+/// A complete response.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
@@ -21,7 +21,7 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Sends one request over a connection of its own. The `Host` header is added where missing.
+/// Sends one request over a new connection. The `Host` header is added if it is missing.
 pub async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> anyhow::Result<Answer> {
     let (parts, body) = open(to, request).await?.into_parts();
     let body = body.collect().await;
@@ -32,7 +32,7 @@ pub async fn send(to: SocketAddr, request: Request<Full<Bytes>>) -> anyhow::Resu
     })
 }
 
-/// The same, but the body is still to come.
+/// Sends one request, and returns the response before its body.
 pub async fn open(
     to: SocketAddr,
     mut request: Request<Full<Bytes>>,
@@ -51,7 +51,7 @@ pub async fn open(
                 .parse()
                 .expect("an address is a header value")
         });
-    // The connection has to be driven beside the exchange; it ends with the body, or with who reads it.
+    // The connection needs its own task; it ends with the body or its reader.
     tokio::spawn(connection);
     let response = sender.send_request(request).await;
     response.with_context(|| format!("asking {to}"))

@@ -1,4 +1,4 @@
-//! A key provider that is a service, by gRPC, as ocicrypt has them. Its secret is one byte.
+//! A key provider as a gRPC service, as supported by ocicrypt. Its secret is one byte.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -23,23 +23,23 @@ use crate::serve::Background;
 const SECRET: u8 = 0x2a;
 const SERVICE: &str = "/keyprovider.KeyProviderService/";
 
-/// How it answers.
+/// Behaviour of the service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ProviderManners {
-    /// As it should.
+    /// Responds correctly.
     #[default]
     Answers,
-    /// That it will not, with these words.
+    /// Refuses with this message.
     Refuses(String),
-    /// With these bytes in place of its JSON.
+    /// Responds with these bytes instead of JSON.
     Says(Vec<u8>),
-    /// Never.
+    /// Never responds.
     Hangs,
-    /// As one that has no such service.
+    /// Responds that the service is unknown.
     IsAnother,
 }
 
-/// A running service; it stops when dropped.
+/// A running service, stopped on drop.
 #[derive(Debug)]
 pub struct KeyProvider {
     address: String,
@@ -65,7 +65,7 @@ enum Listener {
 }
 
 impl KeyProvider {
-    /// On a free loopback port.
+    /// Starts the service on a free loopback port.
     pub fn start() -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("find a free port");
         listener.set_nonblocking(true).expect("a listener");
@@ -75,7 +75,7 @@ impl KeyProvider {
         })
     }
 
-    /// On a unix socket.
+    /// Starts the service on a unix socket.
     pub fn start_at(socket: &Path) -> Self {
         let listener = std::os::unix::net::UnixListener::bind(socket).expect("make a socket");
         listener.set_nonblocking(true).expect("a listener");
@@ -95,17 +95,17 @@ impl KeyProvider {
         }
     }
 
-    /// As ocicrypt names it.
+    /// Returns the address in ocicrypt's format.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The file that names it to ocicrypt, and to us.
+    /// Returns the configuration file that names it, for ocicrypt and for orlop.
     pub fn config(&self, name: &str) -> String {
         json!({ "key-providers": { name: { "grpc": self.address } } }).to_string()
     }
 
-    /// Has it answer so from now on.
+    /// Changes the behaviour.
     pub fn set(&self, manners: ProviderManners) {
         *self
             .state
@@ -114,12 +114,12 @@ impl KeyProvider {
             .unwrap_or_else(PoisonError::into_inner) = manners;
     }
 
-    /// How often it was asked to unwrap something.
+    /// Returns the number of unwrap requests.
     pub fn unwrapped(&self) -> usize {
         self.state.unwrapped.load(Ordering::SeqCst)
     }
 
-    /// As it wraps, and unwraps.
+    /// Wraps or unwraps bytes.
     pub fn wrap(bytes: &[u8]) -> Vec<u8> {
         bytes.iter().map(|byte| byte ^ SECRET).collect()
     }
@@ -192,7 +192,7 @@ impl UnaryService<Protocol> for Call {
     }
 }
 
-/// Unwraps what is base64 in JSON.
+/// Unwraps the base64 text in a JSON value.
 fn turned(value: &Value) -> Result<String, Status> {
     let bytes = value
         .as_str()

@@ -1,4 +1,4 @@
-//! What on this machine still carries a test's name.
+//! Resources of the machine that still carry a test's name.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use crate::scratch;
 
-/// Something that a test, or what it tested, left behind.
+/// A resource that a test, or the tested program, left behind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Leak {
-    /// A process: its id and command line.
+    /// A process, with its ID and command line.
     Process(u32, String),
-    /// A mount in our mount namespace.
+    /// A mount in the test's mount namespace.
     Mount(PathBuf),
-    /// A control group, with its hierarchy.
+    /// A cgroup, with its hierarchy.
     Cgroup(PathBuf),
     /// A pinned network namespace.
     Netns(PathBuf),
@@ -21,16 +21,13 @@ pub enum Leak {
     Interface(String),
 }
 
-/// Undoes the mount that a killed daemon leaves in its state directory, which could not be removed
-/// otherwise.
+/// Removes the mount that a killed daemon leaves in its state directory, which could not be removed otherwise.
 pub fn let_go(state: &Path) {
     let _ = rustix::mount::unmount(state.join("private"), rustix::mount::UnmountFlags::DETACH);
 }
 
-/// Finds all that carries the name `id`, save for the processes in `except`.
-///
-/// Mounts, pinned namespaces and processes are known by a path below the test's scratch
-/// directories, control groups and interfaces by their own names.
+/// Finds all resources that carry the name `id`, except for the processes in `except`. Mounts, pinned namespaces and
+/// processes are identified by a path below the test's scratch directories, cgroups and interfaces by their own names.
 pub fn find(id: &str, except: &[u32]) -> BTreeSet<Leak> {
     let mut leaks = BTreeSet::new();
     leaks.extend(processes(id, except));
@@ -54,12 +51,12 @@ pub fn find(id: &str, except: &[u32]) -> BTreeSet<Leak> {
     leaks
 }
 
-/// The control groups whose own name carries `id`, and all below them; parents come first.
+/// Returns the cgroups whose own name contains `id`, and all below them; parents come first.
 pub fn cgroups(id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut hierarchies = vec![PathBuf::from("/sys/fs/cgroup")];
     for dir in entries(Path::new("/sys/fs/cgroup")) {
-        // Of links such as `cpuacct -> cpu,cpuacct` the target alone counts.
+        // Of links such as `cpuacct -> cpu,cpuacct`, only the target counts.
         if dir.is_dir() && !dir.is_symlink() {
             hierarchies.push(dir);
         }
@@ -76,7 +73,7 @@ pub fn cgroups(id: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The processes whose command line, working directory or control group carries `id`.
+/// Returns the processes whose command line, working directory or cgroup contains `id`.
 pub fn processes(id: &str, except: &[u32]) -> Vec<Leak> {
     let own = std::process::id();
     let mut found = Vec::new();
@@ -94,7 +91,7 @@ pub fn processes(id: &str, except: &[u32]) -> Vec<Leak> {
         let command = String::from_utf8_lossy(&command).replace('\0', " ");
         let cgroup = fs::read_to_string(dir.join("cgroup")).unwrap_or_default();
         let cwd = fs::read_link(dir.join("cwd")).unwrap_or_default();
-        // A zombie waits for its parent, which may be somebody else's init: not our leak.
+        // A zombie waits for its parent, which may be the host's init: it is no leak of the test.
         let gone = fs::read_to_string(dir.join("stat"))
             .ok()
             .and_then(|stat| {

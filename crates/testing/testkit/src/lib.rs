@@ -1,35 +1,35 @@
-//! What tests share: a registry, images made on the spot, a daemon under test.
+//! Shared test support: registries, generated images, nodes under test, and fault injection.
 //!
-//! | module | what a test gets from it |
+//! | module | content |
 //! |---|---|
-//! | [`node`] | the daemon under test, or Debian's containerd as the reference, torn down on panic too |
-//! | [`plugin`] | a plugin of the Node Resource Interface that the test plays |
+//! | [`node`] | the daemon under test or another runtime, cleaned up even after a panic |
+//! | [`plugin`] | a fake plugin for the Node Resource Interface |
 //! | [`docker`] | Debian's Docker Engine, for the docker backend |
-//! | [`cri`] | clients on its socket, pod and container configurations, whole-life shortcuts |
-//! | [`assert_contains`] | an assertion about the words of a text |
-//! | [`browser`] | Debian's Chromium on a page: mouse, keyboard, pictures, its console, what axe finds |
+//! | [`cri`] | CRI clients, pod and container configurations, life cycle shortcuts |
+//! | [`assert_contains`] | an assertion about the content of a text |
+//! | [`browser`] | Debian's Chromium: mouse, keyboard, screenshots, console, accessibility checks with axe |
 //! | [`bundle`] | root file systems and configurations for OCI runtimes |
 //! | [`registry`] | Debian's docker-registry on a free loopback port |
-//! | [`proxy`] | a registry's bad days: faults, login walls, request counts |
-//! | [`tls`], [`web_proxy`] | TLS before a server, and the proxy between a node and the world |
+//! | [`proxy`] | a registry proxy with faults, logins and request counts |
+//! | [`tls`], [`web_proxy`] | TLS in front of a server, and an HTTP proxy for outgoing connections |
 //! | [`mutation`] | bounded fuzzing with the stable compiler |
-//! | [`image`] | layers and images made from busybox, pushed or written as archives; layers to be fetched bit by bit |
-//! | [`policy`] | signature policies of a node, and what they refuse |
-//! | [`signature`] | keys, and signatures of images as cosign makes them |
-//! | [`sigstore`] | certificates, logs and bundles as sigstore's signers make them |
-//! | [`said_of_hostile_files`](said_of_hostile_files()) | what a reader says of files that are too large or never end |
-//! | [`hanging_network`], [`silent_mount`] | a network and a file system that never answer |
-//! | [`encryption`], [`key_provider`] | encrypted layers, and a service that unwraps their keys |
-//! | [`leaks`] | what on this machine still carries a test's name |
-//! | [`machine`] | what this machine can do, and the skip that says why |
-//! | [`nest`](nest()) | directories within each other beyond any stack and any path |
-//! | [`process`], [`scratch`] | programs and directories that end with the test |
-//! | [`sandbox_controller`], [`sandbox_facts`] | who makes sandboxes behind a socket, and what is told of them |
-//! | [`Starved`] | a process that can open nothing more |
-//! | [`strace`] | what a program calls, and its death before one of the calls |
-//! | [`task_front`] | what serves the tasks of an old shim in newer ways: by gRPC, with streams |
-//! | [`terminal`] | a program on a terminal that the test plays |
-//! | [`wait_until!`], [`block_until!`] | the wait for a condition, with a limit |
+//! | [`image`] | layers and images made from busybox, pushed or written as archives; layers for lazy pulling |
+//! | [`policy`] | signature policies of a node, and assertions about refusals |
+//! | [`signature`] | keys, and image signatures in cosign's format |
+//! | [`sigstore`] | sigstore certificates, logs and bundles |
+//! | [`said_of_hostile_files`](said_of_hostile_files()) | errors of a reader for files that are too large or endless |
+//! | [`hanging_network`], [`silent_mount`] | a network and a filesystem that never respond |
+//! | [`encryption`], [`key_provider`] | encrypted layers, and a key provider service |
+//! | [`leaks`] | leftover resources with a test's name |
+//! | [`machine`] | capabilities of this machine, and skips with a reason |
+//! | [`nest`](nest()) | nested directories that are too deep for a stack or a path |
+//! | [`process`], [`scratch`] | programs and directories that are removed with the test |
+//! | [`sandbox_controller`], [`sandbox_facts`] | a controller of containerd's Sandbox API, and its responses |
+//! | [`Starved`] | a process without free file descriptors |
+//! | [`strace`] | system calls of a program, and kills before one of them |
+//! | [`task_front`] | a server in front of an old shim with newer protocols: gRPC, streams |
+//! | [`terminal`] | a program on a terminal that the test controls |
+//! | [`wait_until!`], [`block_until!`] | waits for a condition, with a time limit |
 #![allow(
     clippy::disallowed_methods,
     clippy::expect_used,

@@ -1,10 +1,10 @@
-//! What this machine can do, and the skip that says why a test did not run.
+//! Capabilities of this machine, and skips of tests that need more.
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Whether the tests run as root: nearly all that touches the kernel needs it.
+/// Checks whether the tests run as root: nearly everything that touches the kernel needs it.
 pub fn is_root() -> Result<(), String> {
     if rustix::process::geteuid().is_root() {
         Ok(())
@@ -13,7 +13,7 @@ pub fn is_root() -> Result<(), String> {
     }
 }
 
-/// Finds a program on the path (and in the system directories, which users lack).
+/// Finds a program in the path and in the system directories, which are not in users' paths.
 pub fn program(name: &str) -> Result<PathBuf, String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -23,13 +23,13 @@ pub fn program(name: &str) -> Result<PathBuf, String> {
         .ok_or_else(|| format!("needs the program {name}; `make deps` installs it"))
 }
 
-/// Whether a program is there.
+/// Checks whether a program is installed.
 pub fn has_program(name: &str) -> Result<(), String> {
     program(name).map(drop)
 }
 
-/// The runtime that makes pods with users of their own: the one that `.ci/newer` brings, since
-/// Debian 12's are too old, else the machine's crun.
+/// Returns the OCI runtime for pods with user namespaces: the one from `.ci/newer`, as those of Debian 12 are too old,
+/// else the machine's crun.
 pub fn runtime_with_users() -> Result<String, String> {
     let newer = PathBuf::from("/usr/local/lib/orlop-test/bin/crun");
     let found = if newer.is_file() {
@@ -49,29 +49,29 @@ pub fn runtime_with_users() -> Result<String, String> {
     ))
 }
 
-/// The shim of modules of WebAssembly that `make test-wasm` builds: what it is made of is nothing that
-/// all who build should wait for.
+/// Returns the WebAssembly shim that `make test-wasm` builds. It is not part of the usual build, as its dependencies
+/// are large.
 pub fn wasm_shim() -> Result<String, String> {
     std::env::var("ORLOP_TEST_WASM_SHIM")
         .map_err(|_| "ORLOP_TEST_WASM_SHIM names no shim; `make test-wasm` builds one".to_owned())
 }
 
-/// A server of stargz-snapshotter, which Debian has no package of: it takes a socket and a directory, and registries
-/// on loopback by plain HTTP.
+/// Returns a program that serves stargz-snapshotter, which Debian does not package. It takes a socket and a directory,
+/// and uses plain HTTP for loopback registries.
 pub fn stargz_server() -> Result<PathBuf, String> {
     let path = std::env::var_os("ORLOP_TEST_STARGZ").map(PathBuf::from);
     path.filter(|path| path.is_file())
         .ok_or_else(|| "ORLOP_TEST_STARGZ names no server of stargz-snapshotter".to_owned())
 }
 
-/// cosign, of which version ever: Debian has the second and the third.
+/// Returns cosign in any version: Debian has the second and the third.
 pub fn cosign() -> Result<PathBuf, String> {
     let path = std::env::var_os("ORLOP_TEST_COSIGN").map(PathBuf::from);
     path.filter(|path| path.is_file())
         .ok_or_else(|| "ORLOP_TEST_COSIGN names no cosign".to_owned())
 }
 
-/// The script of axe-core, which `.ci/axe` brings into the target directory.
+/// Returns the script of axe-core, which `.ci/axe` puts into the target directory.
 pub fn axe() -> Result<PathBuf, String> {
     if let Some(named) = std::env::var_os("ORLOP_TEST_AXE").map(PathBuf::from) {
         let is_file = named.is_file().then_some(named);
@@ -85,7 +85,7 @@ pub fn axe() -> Result<PathBuf, String> {
         .ok_or_else(|| "needs axe-core; `.ci/axe` brings it from npm's registry".to_owned())
 }
 
-/// Whether all that running a pod takes is there: root and an OCI runtime.
+/// Checks for everything that running a pod needs: root and an OCI runtime.
 pub fn can_run_pods() -> Result<(), String> {
     is_root()?;
     has_program("busybox")?;
@@ -93,17 +93,17 @@ pub fn can_run_pods() -> Result<(), String> {
     has_program("runc").or_else(|_| has_program("crun"))
 }
 
-/// Who makes the cgroups of a test's pods.
+/// Cgroup driver of a test's pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CgroupDriver {
-    /// Directories, made directly.
+    /// Cgroup directories, created directly.
     Cgroupfs,
-    /// Slices and scopes, made by systemd.
+    /// Slices and scopes, created by systemd.
     Systemd,
 }
 
 impl CgroupDriver {
-    /// What `$ORLOP_TEST_CGROUP_DRIVER` says, else what the daemon takes by itself.
+    /// Returns the driver in `$ORLOP_TEST_CGROUP_DRIVER`, else the daemon's default.
     pub fn of_tests() -> Self {
         let by_itself = if is_systemd() && is_cgroup_v2() {
             Self::Systemd
@@ -120,7 +120,7 @@ impl CgroupDriver {
         }
     }
 
-    /// Its name in the configuration.
+    /// Returns its name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cgroupfs => "cgroupfs",
@@ -129,7 +129,7 @@ impl CgroupDriver {
     }
 }
 
-/// Whether containers can be written out and go on here, with the runtime of the tests.
+/// Checks whether checkpoint and restore work here with the runtime of the tests.
 pub fn criu_works() -> Result<(), String> {
     program("criu").map_err(|_| {
         "needs the program criu, which `make test` brings to Debian 12, whose own does not work on \
@@ -154,14 +154,13 @@ pub fn criu_works() -> Result<(), String> {
     }
 }
 
-/// How many times longer than promised a step may take here: 1, or what `ORLOP_TEST_PATIENCE`
-/// says of an emulated machine.
+/// Returns the factor for time limits: 1, or `ORLOP_TEST_PATIENCE` for an emulated machine.
 pub fn patience() -> u32 {
     let said = std::env::var("ORLOP_TEST_PATIENCE").ok();
     said.and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
-/// Whether nobody minds what tests do to the whole machine, to its clock say: a VM of theirs.
+/// Checks whether tests may change the whole machine, such as its clock: it is a VM for the tests.
 pub fn is_for_the_tests_alone() -> Result<(), String> {
     if std::env::var_os("ORLOP_TEST_OWN_MACHINE").is_some() {
         Ok(())
@@ -173,17 +172,17 @@ pub fn is_for_the_tests_alone() -> Result<(), String> {
     }
 }
 
-/// Whether systemd is the init of this machine.
+/// Returns whether systemd is the init of this machine.
 pub fn is_systemd() -> bool {
     std::path::Path::new("/run/systemd/system").is_dir()
 }
 
-/// Whether the resources of this machine are governed by cgroup v2.
+/// Returns whether cgroup v2 controls the resources of this machine.
 pub fn is_cgroup_v2() -> bool {
     std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
-/// Where cgroup version 2 is mounted on a machine whose resources are governed by version 1.
+/// Returns the mount point of cgroup v2 on a machine with controllers in v1.
 pub fn v2_beside_v1() -> Option<PathBuf> {
     if is_cgroup_v2() {
         return None;
@@ -193,10 +192,8 @@ pub fn v2_beside_v1() -> Option<PathBuf> {
     line.split(' ').nth(4).map(PathBuf::from)
 }
 
-/// Notes that a test is skipped; fails it instead where skips are forbidden.
-///
-/// `$ORLOP_TEST_SKIPS` names a file that collects the reasons for the end of the run;
-/// `$ORLOP_TEST_NO_SKIP` turns a skip into a failure, for machines that must have all.
+/// Records that a test is skipped, or fails it if skips are forbidden. `$ORLOP_TEST_SKIPS` names a file that collects
+/// the reasons. `$ORLOP_TEST_NO_SKIP` turns a skip into a failure, for machines that must support every test.
 #[doc(hidden)]
 pub fn note_skip(test: &str, reason: &str) {
     eprintln!("SKIPPED {test}: {reason}");
@@ -210,19 +207,19 @@ pub fn note_skip(test: &str, reason: &str) {
             .append(true)
             .open(&list);
         if let Ok(mut file) = opened {
-            // One short write: lines of tests that skip side by side don't mix.
+            // One short write, so that lines of parallel tests do not mix.
             let _ = file.write_all(format!("{test}: {reason}\n").as_bytes());
         }
     }
 }
 
-/// The name of the test that runs on this thread.
+/// Returns the name of the test that runs on this thread.
 #[doc(hidden)]
 pub fn test_name() -> String {
     std::thread::current().name().unwrap_or("a test").to_owned()
 }
 
-/// Ends a test early, saying why: `skip!("needs cgroup v2")`.
+/// Ends a test early with a reason: `skip!("needs cgroup v2")`.
 #[macro_export]
 macro_rules! skip {
     ($($reason:tt)*) => {{
@@ -231,7 +228,7 @@ macro_rules! skip {
     }};
 }
 
-/// Skips the test where a need (a `Result<(), String>`) is not met.
+/// Skips the test if a requirement (a `Result<(), String>`) is not met.
 #[macro_export]
 macro_rules! skip_unless {
     ($need:expr) => {

@@ -1,16 +1,16 @@
-//! Bounded fuzzing with the stable compiler: examples are changed again and again, and each change is tried.
+//! Bounded fuzzing with the stable compiler: examples are mutated repeatedly, and each mutation is tested.
 //!
-//! Each run begins at another seed. A failure prints the seed of its input, and the input:
+//! Each run starts with a different seed. A failure prints the input and its seed:
 //!
-//! | variable | what it does |
+//! | variable | effect |
 //! |---|---|
-//! | `ORLOP_FUZZ_SECONDS=60` | tries each target that long instead of one second |
-//! | `ORLOP_FUZZ_SEED=N` | tries the input of one seed |
-//! | `ORLOP_FUZZ_INPUT=FILE` | tries the bytes of a file, for examples that are different in each run (new keys, say) |
-//! | `ORLOP_FUZZ_EXAMPLES=DIRECTORY` | writes the examples there, for a corpus of `.ci/fuzz`, and tries nothing |
-//! | `ORLOP_FUZZ_BASE=N` | begins at this seed, for the same inputs as in another run |
+//! | `ORLOP_FUZZ_SECONDS=60` | fuzzing time of each target instead of one second |
+//! | `ORLOP_FUZZ_SEED=N` | tests the input of one seed |
+//! | `ORLOP_FUZZ_INPUT=FILE` | tests the bytes of a file, for examples that differ in each run (such as new keys) |
+//! | `ORLOP_FUZZ_EXAMPLES=DIRECTORY` | writes the examples there, as a corpus for `.ci/fuzz`, and tests nothing |
+//! | `ORLOP_FUZZ_BASE=N` | starts at this seed, to repeat the inputs of another run |
 //!
-//! A target's test has `fuzzed` in its name or in that of its module or file: `.ci/fuzz` selects it by that.
+//! The test of a target has `fuzzed` in its name, module or file: `.ci/fuzz` selects it by that.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -20,28 +20,28 @@ use std::time::{Duration, Instant};
 
 use crate::machine;
 
-/// How long a target is tried unless [`SECONDS`] says otherwise.
+/// Default fuzzing time of a target ([`SECONDS`]).
 const BUDGET: Duration = Duration::from_secs(1);
-/// How long one input may take, on a machine that does other things beside.
+/// Time limit of one input, on a busy machine.
 const INPUT_LIMIT: Duration = Duration::from_secs(20);
-/// Tries that a slow machine makes in any case.
+/// Minimum number of inputs, even on a slow machine.
 const LEAST: u64 = 50;
-/// For how many seconds each target is tried.
+/// Fuzzing time of each target in seconds.
 const SECONDS: &str = "ORLOP_FUZZ_SECONDS";
-/// The one seed to try.
+/// A single seed to test.
 const SEED: &str = "ORLOP_FUZZ_SEED";
-/// The seed to begin with.
+/// First seed.
 const BASE: &str = "ORLOP_FUZZ_BASE";
-/// A file with the one input to try.
+/// File with a single input to test.
 const INPUT: &str = "ORLOP_FUZZ_INPUT";
-/// A directory for the examples.
+/// Directory for the examples.
 const EXAMPLES: &str = "ORLOP_FUZZ_EXAMPLES";
-/// What the name of a target's test contains.
+/// Mark in the name of a target's test.
 const MARK: &str = "fuzzed";
 
 type Repair = fn(&mut Vec<u8>, &mut Chance);
 
-/// Makes the checksums of a tar archive's headers right again: a reader looks no further at a wrong one.
+/// Repairs the checksums of a tar archive's headers: a parser stops at a wrong one.
 pub fn mend_tar_checksums(archive: &mut [u8]) {
     for block in archive.chunks_exact_mut(512) {
         if &block[257..262] == b"ustar" {
@@ -52,7 +52,7 @@ pub fn mend_tar_checksums(archive: &mut [u8]) {
     }
 }
 
-/// A target's examples, and what is known about its language.
+/// Examples of a target, and knowledge of its input format.
 #[derive(Debug, Default)]
 pub struct Fuzz {
     examples: Vec<Vec<u8>>,
@@ -61,33 +61,33 @@ pub struct Fuzz {
 }
 
 impl Fuzz {
-    /// Nothing yet; at least one example must come.
+    /// Creates an empty set; at least one example must be added.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An input that is right, or interesting in its wrongness.
+    /// Adds an input that is valid, or invalid in an interesting way.
     pub fn example(mut self, bytes: impl AsRef<[u8]>) -> Self {
         self.examples.push(bytes.as_ref().to_vec());
         self
     }
 
-    /// Words that the target knows: put in here and there, they lead further than noise.
+    /// Adds words of the input format, which are inserted because they lead further than noise.
     pub fn words<W: AsRef<[u8]>>(mut self, words: impl IntoIterator<Item = W>) -> Self {
         let words = words.into_iter().map(|word| word.as_ref().to_vec());
         self.words.extend(words);
         self
     }
 
-    /// Mends what would end every try at its first check: lengths, checksums. Is asked for
-    /// most inputs, not for all.
+    /// Sets a function that repairs lengths or checksums that would fail the first check. It is applied to most inputs,
+    /// not to all.
     pub fn repair(mut self, repair: Repair) -> Self {
         self.repair = Some(repair);
         self
     }
 
-    /// Tries changed examples until the time is over. Panics when `target` does, and ends the process when
-    /// `target` hangs; says in both cases how to repeat it.
+    /// Tests mutated examples until the time is over. Panics if `target` does, and ends the process if `target` hangs;
+    /// both print how to repeat the failure.
     pub fn run(&self, target: impl Fn(&[u8])) {
         assert_is_selected();
         if let Some(directory) = std::env::var_os(EXAMPLES) {
@@ -100,7 +100,7 @@ impl Fuzz {
             return self.try_seeds([seed], INPUT_LIMIT, |_| true, target);
         }
         let budget = number(SECONDS).map_or(BUDGET, Duration::from_secs);
-        // Below are the seeds of the examples, and of earlier failures.
+        // Lower seeds are those of the examples and of earlier failures.
         let base = number(BASE).unwrap_or_else(|| (1 << 40) + rand::random_range(0..1 << 40));
         eprintln!("begins with {BASE}={base}");
         let seeds = (0..self.examples.len() as u64).chain(base..);
@@ -127,7 +127,7 @@ impl Fuzz {
         let start = Instant::now();
         let current = AtomicU64::new(0);
         std::thread::scope(|scope| {
-            // Dropped at the end, by a panic too, which ends the watchdog.
+            // Dropped at the end or by a panic, which stops the watchdog.
             let (_running, ended) = mpsc::channel::<()>();
             scope.spawn(|| self.watch(&current, ended, limit * machine::patience()));
             let mut tried = 0;
@@ -147,7 +147,7 @@ impl Fuzz {
         });
     }
 
-    /// Ends the process when one input takes longer than `limit`.
+    /// Ends the process if one input takes longer than `limit`.
     fn watch(&self, current: &AtomicU64, ended: mpsc::Receiver<()>, limit: Duration) {
         let mut since = (current.load(Ordering::Relaxed), Instant::now());
         while ended.recv_timeout(limit / 20) == Err(RecvTimeoutError::Timeout) {
@@ -165,7 +165,7 @@ impl Fuzz {
         }
     }
 
-    /// The input that belongs to a seed. The first seeds give the examples as they are.
+    /// Returns the input of a seed. The first seeds return the unchanged examples.
     fn input(&self, seed: u64) -> Vec<u8> {
         assert!(!self.examples.is_empty(), "nothing to start from");
         if let Some(example) = usize::try_from(seed)
@@ -202,7 +202,7 @@ impl Fuzz {
             }
             5 => input.truncate(from),
             6 => {
-                // The end of another example, from anywhere.
+                // Splices in the end of another example.
                 let other = chance.pick(&self.examples).clone();
                 let (start, end) = chance.range(other.len());
                 drop(input.splice(from..to, other[start..end].iter().copied()));
@@ -227,7 +227,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Fails a target that `.ci/fuzz` would not find.
+/// Fails if `.ci/fuzz` would not select the target.
 fn assert_is_selected() {
     let program = std::env::current_exe().unwrap_or_default();
     let program = program.file_name().unwrap_or_default().to_string_lossy();
@@ -238,7 +238,7 @@ fn assert_is_selected() {
     );
 }
 
-/// Says how a failure can be repeated.
+/// Prints how to repeat a failure.
 fn report(how: &str, seed: u64, input: &[u8]) {
     let file = std::env::temp_dir().join(format!("orlop-fuzz-{seed}"));
     let copy = match std::fs::write(&file, input) {
@@ -256,12 +256,12 @@ fn report(how: &str, seed: u64, input: &[u8]) {
     );
 }
 
-/// A source of chance that is the same on every machine and in every release (splitmix64).
+/// A pseudorandom generator with the same output on every machine and in every release (splitmix64).
 #[derive(Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// The one that belongs to a seed.
+    /// Creates the generator of a seed.
     pub fn of_seed(seed: u64) -> Self {
         Self(seed)
     }
@@ -274,7 +274,7 @@ impl Chance {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound.max(1) as u64) as usize
     }
@@ -284,7 +284,7 @@ impl Chance {
         &from[at]
     }
 
-    /// A part of something of this length, mostly a short one.
+    /// Returns a range within this length, mostly a short one.
     fn range(&mut self, length: usize) -> (usize, usize) {
         let from = self.below(length + 1);
         let most = if self.below(4) == 0 { length } else { 16 };

@@ -1,4 +1,4 @@
-//! Trees deeper than any stack and any path, as programs in containers can make them.
+//! Directory trees that are too deep for a stack or a path, as programs in containers can create them.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, mkdirat, openat};
 
-/// Makes `depth` directories within each other, each named `d`, and answers the innermost.
+/// Creates `depth` nested directories named `d`, and returns the innermost.
 pub fn nest(top: &Path, depth: usize) -> OwnedFd {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = File::open(top).unwrap_or_else(|e| panic!("opening {}: {e}", top.display()));

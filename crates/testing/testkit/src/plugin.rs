@@ -1,4 +1,4 @@
-//! A plugin of the Node Resource Interface that a test plays.
+//! A fake plugin for the Node Resource Interface.
 
 use std::fmt;
 use std::path::Path;
@@ -15,12 +15,12 @@ use orlop_nri::v1alpha1::{
 use orlop_nri::{Events, Status, StatusCode, v1alpha1};
 use prost::Message as _;
 
-/// Nothing that a test waits for takes longer.
+/// Time limit of every wait in a test.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 type Hook<Q, A> = Box<dyn Fn(Q) -> A + Send + Sync>;
 
-/// What a plugin will do. By default it listens to everything and wants nothing.
+/// Behaviour of a plugin. By default it subscribes to all events and changes nothing.
 #[derive(Default)]
 pub struct Manners {
     events: Option<Events>,
@@ -32,18 +32,18 @@ pub struct Manners {
     synchronize: Option<Hook<SynchronizeRequest, SynchronizeResponse>>,
 }
 
-/// A call that a plugin got.
+/// A call to a plugin.
 #[derive(Debug, Clone)]
 pub struct Call {
     /// Its method.
     pub method: String,
-    /// The pod it was about.
+    /// The pod of the call.
     pub pod: PodSandbox,
-    /// The container it was about.
+    /// The container of the call.
     pub container: v1alpha1::Container,
 }
 
-/// A plugin that is connected.
+/// A connected plugin.
 #[derive(Clone)]
 pub struct Plugin {
     inner: Arc<Inner>,
@@ -69,25 +69,25 @@ impl fmt::Debug for Manners {
 }
 
 impl Manners {
-    /// It wants to hear of these alone.
+    /// Subscribes to these events only.
     pub fn listens_to(mut self, events: Events) -> Self {
         self.events = Some(events);
         self
     }
 
-    /// It refuses a call.
+    /// Refuses a call.
     pub fn refuses(mut self, method: &'static str) -> Self {
         self.refused.push(method);
         self
     }
 
-    /// It never answers a call.
+    /// Never responds to a call.
     pub fn hangs_in(mut self, method: &'static str) -> Self {
         self.hung.push(method);
         self
     }
 
-    /// How it adjusts containers.
+    /// Sets how it adjusts new containers.
     pub fn creates<F>(mut self, hook: F) -> Self
     where
         F: Fn(CreateContainerRequest) -> CreateContainerResponse + Send + Sync + 'static,
@@ -96,7 +96,7 @@ impl Manners {
         self
     }
 
-    /// How it changes updates.
+    /// Sets how it changes updates.
     pub fn updates<F>(mut self, hook: F) -> Self
     where
         F: Fn(UpdateContainerRequest) -> UpdateContainerResponse + Send + Sync + 'static,
@@ -105,7 +105,7 @@ impl Manners {
         self
     }
 
-    /// What it does when a container has ended.
+    /// Sets what it does when a container has exited.
     pub fn stops<F>(mut self, hook: F) -> Self
     where
         F: Fn(StopContainerRequest) -> StopContainerResponse + Send + Sync + 'static,
@@ -114,7 +114,7 @@ impl Manners {
         self
     }
 
-    /// What it does with the node's state.
+    /// Sets what it does with the node's state.
     pub fn synchronizes<F>(mut self, hook: F) -> Self
     where
         F: Fn(SynchronizeRequest) -> SynchronizeResponse + Send + Sync + 'static,
@@ -123,7 +123,7 @@ impl Manners {
         self
     }
 
-    /// Connects as a plugin of this index and name, and waits until it takes part.
+    /// Connects with this index and name, and waits until the plugin is registered.
     pub async fn connect(self, socket: &Path, index: &str, name: &str) -> Plugin {
         let inner = self.inner();
         let answer = Arc::clone(&inner) as Arc<dyn Answer>;
@@ -138,8 +138,7 @@ impl Manners {
         plugin
     }
 
-    /// Takes up the socket that this program was started with as a plugin, and stays until the
-    /// runtime closes it.
+    /// Connects over the inherited socket, and serves until the runtime closes it.
     pub async fn serve_inherited(self) {
         let socket = orlop_nri::spawn::inherited_socket().expect("a socket from the runtime");
         socket.set_nonblocking(true).expect("a non-blocking socket");
@@ -159,24 +158,24 @@ impl Manners {
 }
 
 impl Plugin {
-    /// The calls so far, apart from those that come first.
+    /// Returns the calls so far, without those of the registration.
     pub fn calls(&self) -> Vec<Call> {
         lock(&self.inner.calls).clone()
     }
 
-    /// The methods of the calls about one container, in order.
+    /// Returns the methods of the calls for one container, in order.
     pub fn methods_about(&self, container: &str) -> Vec<String> {
         let calls = self.calls().into_iter();
         let own = calls.filter(|call| call.container.id == container);
         own.map(|call| call.method).collect()
     }
 
-    /// What it was told at first.
+    /// Returns the initial synchronization request.
     pub fn synchronized(&self) -> Option<SynchronizeRequest> {
         lock(&self.inner.synchronized).clone()
     }
 
-    /// Waits for a call about something.
+    /// Waits for a call for an object.
     pub async fn wait_for(&self, method: &str, id: &str) -> Call {
         let about =
             |call: &Call| call.method == method && (call.container.id == id || call.pod.id == id);
@@ -187,12 +186,12 @@ impl Plugin {
         self.calls().into_iter().find(about).expect("it came")
     }
 
-    /// The runtime's other side, for updates of its own accord.
+    /// Returns the connection to the runtime, for unsolicited updates.
     pub fn stub(&self) -> &Stub {
         &self.stub
     }
 
-    /// Leaves.
+    /// Disconnects.
     pub fn leave(&self) {
         self.stub.close();
     }
@@ -276,8 +275,8 @@ impl Inner {
         SynchronizeResponse { more, ..answer }.encode_to_vec()
     }
 
-    /// All requests have the pod first and the container second, but the one that says of which
-    /// event it tells.
+    /// Records a call. All requests have the pod as first field and the container as second, except the one that starts
+    /// with the event type.
     fn note(&self, method: &str, request: &bytes::Bytes) {
         let (pod, container) = if method == "StateChange" {
             let change: StateChangeEvent = decode(request.clone());

@@ -1,4 +1,4 @@
-//! Signature policies of a node, as its kubelet and its operator meet them.
+//! Signature policies of a node for tests.
 
 use orlop_cri_api::v1::ImageSpec;
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use tonic::{Code, Status};
 
 use crate::{ContainerSpec, Registry, Scratch, Signer};
 
-/// A policy for the node, which allows all at first (`policy.json`), and directories for those of
-/// namespaces and for stores of signatures: keys of the table `[images]`.
+/// Writes a policy for the node that allows everything (`policy.json`), and creates directories for namespace policies
+/// and signature stores. Returns the keys of the table `[images]`.
 pub fn settings(scratch: &Scratch) -> String {
     let (node, dir) = (scratch.path("policy.json"), scratch.subdir("namespaces"));
     std::fs::write(&node, json!({ "default": accept() }).to_string()).expect("write a policy");
@@ -17,17 +17,17 @@ pub fn settings(scratch: &Scratch) -> String {
     )
 }
 
-/// The requirement that any image meets.
+/// Returns a requirement that accepts every image.
 pub fn accept() -> Value {
     json!([{ "type": "insecureAcceptAnything" }])
 }
 
-/// The requirement that no image meets.
+/// Returns a requirement that rejects every image.
 pub fn reject() -> Value {
     json!([{ "type": "reject" }])
 }
 
-/// Nothing but what the signer has signed, from the registry of this name.
+/// Returns a policy that only accepts images of the signer, from the registry of this name.
 pub fn demanding(signer: &Signer, host: &str, identity: &str) -> Value {
     json!({
         "default": reject(),
@@ -39,7 +39,7 @@ pub fn demanding(signer: &Signer, host: &str, identity: &str) -> Value {
     })
 }
 
-/// Signs what has this digest for a name; the signature is put into the repository of that name.
+/// Signs a digest for a name, and pushes the signature to the repository of that name.
 pub async fn sign(signer: &Signer, registry: &Registry, digest: &str, name: &str) {
     let path = name.split_once('/').expect("a registry").1;
     let repository = path.split(':').next().expect("a repository");
@@ -49,7 +49,7 @@ pub async fn sign(signer: &Signer, registry: &Registry, digest: &str, name: &str
         .await;
 }
 
-/// A container as kubelets ask for it: by the image's id, with the name beside it.
+/// Describes a container as the kubelet requests it: by image ID, with the name beside it.
 pub fn by_id(container: &str, id: &str, name: &str) -> ContainerSpec {
     let asked = ImageSpec {
         image: id.to_owned(),
@@ -61,7 +61,7 @@ pub fn by_id(container: &str, id: &str, name: &str) -> ContainerSpec {
         .with(move |config| config.image = Some(asked))
 }
 
-/// The kubelet looks at the beginning of the message, and only of one with this code.
+/// Asserts that a call is refused. The kubelet checks this code and the start of the message.
 #[track_caller]
 pub fn assert_refused<T: std::fmt::Debug>(answer: Result<T, Status>, because: &str) {
     let status = answer.expect_err("it must not be allowed");

@@ -1,4 +1,4 @@
-//! A program that ends with the test, its output kept in a file.
+//! A child process that ends with the test, with its output in a file.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 const POLL: Duration = Duration::from_millis(2);
 
-/// The line of a process's status that begins with this name (`Cpus_allowed_list:`).
+/// Returns a line of a process's status by name (`Cpus_allowed_list:`).
 pub fn status(pid: u32, name: &str) -> String {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     let status = status.unwrap_or_else(|e| panic!("the process {pid}: {e}"));
@@ -19,7 +19,7 @@ pub fn status(pid: u32, name: &str) -> String {
         .to_owned()
 }
 
-/// What the kernel says of a process under this name in its status (`RssAnon:`), in kB.
+/// Returns a value of a process's status (`RssAnon:`) in kB.
 pub fn memory(pid: u32, name: &str) -> u64 {
     let line = status(pid, name);
     let number = line.split_ascii_whitespace().nth(1);
@@ -28,29 +28,28 @@ pub fn memory(pid: u32, name: &str) -> u64 {
         .unwrap_or_else(|| panic!("{line:?} of the process {pid} is not in kB"))
 }
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Said {
-    /// Whether with code 0.
+    /// Whether the exit code is 0.
     pub ok: bool,
-    /// The code, unless it was killed.
+    /// Exit code, unless it was killed.
     pub code: Option<i32>,
-    /// What it said on its standard output.
+    /// Standard output.
     pub out: String,
-    /// What it said on its standard error.
+    /// Standard error.
     pub err: String,
 }
 
-/// What no command of a test takes, on a machine that is not emulated.
+/// Time limit of a command, on a machine that is not emulated.
 const LONGEST: Duration = Duration::from_secs(30);
 
-/// The end of a command that is given nothing.
+/// Runs a command without input.
 pub fn ended(command: &mut Command) -> Said {
     ended_with(command, Stdio::null())
 }
 
-/// The end of a command, which must not take for ever whatever it meets. What it says is written to
-/// files: a container that lives on would hold pipes.
+/// Runs a command with a time limit. Its output goes to files, as a container that lives on would keep pipes open.
 pub fn ended_with(command: &mut Command, input: Stdio) -> Said {
     let file = || tempfile::tempfile().expect("make a file");
     let (out, err) = (file(), file());
@@ -87,7 +86,7 @@ pub fn ended_with(command: &mut Command, input: Stdio) -> Said {
     }
 }
 
-/// Runs a program that must succeed; returns what it printed.
+/// Runs a program that must succeed, and returns its output.
 #[track_caller]
 pub fn run(command: &mut Command) -> Vec<u8> {
     let output = command.output();
@@ -98,13 +97,13 @@ pub fn run(command: &mut Command) -> Vec<u8> {
     output.stdout
 }
 
-/// The same, as text.
+/// Runs a program that must succeed, and returns its output as text.
 #[track_caller]
 pub fn run_for_text(command: &mut Command) -> String {
     String::from_utf8(run(command)).expect("text")
 }
 
-/// The processes whose command line has all these words.
+/// Returns the processes whose command line contains all these words.
 pub fn processes(words: &[&str]) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").expect("/proc");
     let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -119,7 +118,7 @@ pub fn processes(words: &[&str]) -> Vec<i32> {
     found
 }
 
-/// A running program; dropping it ends it.
+/// A running program, ended on drop.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -129,12 +128,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `command`, its output appended to `log`.
+    /// Starts `command`, with its output appended to `log`.
     pub fn spawn(name: &str, command: &mut Command, log: &Path) -> Self {
         Self::spawn_reading(Stdio::null(), name, command, log)
     }
 
-    /// Starts `command` with a standard input, its output appended to `log`.
+    /// Starts `command` with a standard input, and its output appended to `log`.
     pub fn spawn_reading(input: Stdio, name: &str, command: &mut Command, log: &Path) -> Self {
         let file = File::options()
             .create(true)
@@ -155,17 +154,17 @@ impl Process {
         }
     }
 
-    /// The process id.
+    /// Returns the process ID.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// All that it has written so far.
+    /// Returns its output so far.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Its exit status if it has ended.
+    /// Returns its exit status if it has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         if self.over.is_none() {
             self.over = self.child.try_wait().expect("wait for a child");
@@ -173,16 +172,16 @@ impl Process {
         self.over
     }
 
-    /// Sends a signal, unless it has ended.
+    /// Sends a signal, unless it has exited.
     pub fn signal(&mut self, signal: Signal) {
         if self.ended().is_none() {
             let pid = Pid::from_child(&self.child);
-            // Not reaped yet, so the id can't have gone to someone else.
+            // It is not reaped yet, so the ID cannot have been reused.
             let _ = kill_process(pid, signal);
         }
     }
 
-    /// Waits for its end.
+    /// Waits until it exits.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         loop {
@@ -196,7 +195,7 @@ impl Process {
         }
     }
 
-    /// Asks it to end, then makes it.
+    /// Terminates it, and kills it after the grace period.
     pub fn stop(&mut self, grace: Duration) -> ExitStatus {
         self.signal(Signal::TERM);
         if let Some(status) = self.wait(grace) {
@@ -209,7 +208,7 @@ impl Process {
         self.kill()
     }
 
-    /// Kills it without warning.
+    /// Kills it with SIGKILL.
     pub fn kill(&mut self) -> ExitStatus {
         self.signal(Signal::KILL);
         if self.over.is_none() {
@@ -218,7 +217,7 @@ impl Process {
         self.over.expect("just waited for")
     }
 
-    /// Waits until `ready` holds, polling; panics with the log when it ends or takes too long.
+    /// Polls until `ready` holds; panics with the log if it exits or the limit is reached.
     pub fn wait_until(&mut self, limit: Duration, what: &str, mut ready: impl FnMut() -> bool) {
         let deadline = Instant::now() + limit;
         while !ready() {
@@ -243,7 +242,7 @@ impl Drop for Process {
     }
 }
 
-/// A child that does not outlive the test: it is killed when this is dropped.
+/// A child process that is killed on drop.
 #[derive(Debug)]
 pub struct Killed(pub Child);
 

@@ -1,10 +1,10 @@
-//! Messages of gRPC as they are encoded.
+//! Codec for encoded gRPC messages.
 
 use bytes::{Buf as _, BufMut as _};
 use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder, EncodeBuf, Encoder};
 
-/// Passes the bytes of messages on.
+/// Passes message bytes through.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw;
 

@@ -1,4 +1,4 @@
-//! Debian's docker-registry on a free loopback port.
+//! A registry: Debian's docker-registry on a free loopback port.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::machine;
 use crate::process::Process;
 use crate::scratch::Scratch;
 
-/// A user name and a password.
+/// User name and password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// The user name.
@@ -30,7 +30,7 @@ impl Login {
         }
     }
 
-    /// The value of an `Authorization: Basic` header.
+    /// Returns the value of an `Authorization: Basic` header.
     pub fn basic(&self) -> String {
         format!(
             "Basic {}",
@@ -39,23 +39,23 @@ impl Login {
     }
 }
 
-/// A registry of our own; dropping it ends it and its storage.
+/// A registry, stopped and removed on drop.
 #[derive(Debug)]
 pub struct Registry {
     address: SocketAddr,
     login: Option<Login>,
-    // Before the directory: the process ends first.
+    // Declared before the directory, so that the process ends first.
     process: Process,
     scratch: Scratch,
 }
 
 impl Registry {
-    /// An open registry.
+    /// Starts an open registry.
     pub fn start() -> Self {
         Self::launch(None)
     }
 
-    /// A registry that itself asks for [`Registry::login`] (basic authentication).
+    /// Starts a registry that requires [`Registry::login`] (basic authentication).
     pub fn start_with_login() -> Self {
         Self::launch(Some(Login::new(LOGIN_USER, LOGIN_PASSWORD)))
     }
@@ -101,42 +101,42 @@ impl Registry {
         }
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its name in image references: `127.0.0.1:PORT`.
+    /// Returns its host in image references: `127.0.0.1:PORT`.
     pub fn host(&self) -> String {
         self.address.to_string()
     }
 
-    /// An image reference in it.
+    /// Returns an image reference in it.
     pub fn reference(&self, name: &str) -> String {
         format!("{}/{name}", self.address)
     }
 
-    /// What it asks for, if it asks.
+    /// Returns the required login, if any.
     pub fn login(&self) -> Option<&Login> {
         self.login.as_ref()
     }
 
-    /// Halts it in the middle of whatever it does: connections stay open and silent.
+    /// Stops the process: connections stay open and silent.
     pub fn freeze(&mut self) {
         self.process.signal(Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Continues the process.
     pub fn thaw(&mut self) {
         self.process.signal(Signal::CONT);
     }
 
-    /// What it has logged.
+    /// Returns its log.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// Where it keeps its data.
+    /// Returns its data directory.
     pub fn data(&self) -> std::path::PathBuf {
         self.scratch.path("data")
     }
@@ -144,17 +144,17 @@ impl Registry {
 
 impl Drop for Registry {
     fn drop(&mut self) {
-        // Nobody needs its last words; SIGTERM would let it wait for open connections.
+        // Killed, as SIGTERM would wait for open connections.
         self.process.kill();
     }
 }
 
 const LOGIN_USER: &str = "sailor";
 const LOGIN_PASSWORD: &str = "secret";
-/// bcrypt of [`LOGIN_PASSWORD`] at the lowest cost, the only kind that the registry reads.
+/// bcrypt hash of [`LOGIN_PASSWORD`] at the lowest cost, the only kind of hash that the registry reads.
 const LOGIN_HASH: &str = "$2b$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW";
 
-/// The address in the log line that the registry writes once its socket listens.
+/// Returns the address in the log line that the registry writes when it listens.
 fn listening_on(log: &str) -> Option<SocketAddr> {
     let rest = log.split("\"listening on ").nth(1)?;
     rest.split('"').next()?.parse().ok()

@@ -1,5 +1,5 @@
-//! A Controller of containerd's Sandbox API behind a socket. Its sandboxes are runc's shims, which serve
-//! the tasks; it can be told to misbehave.
+//! A controller of containerd's Sandbox API on a socket. Its sandboxes are runc's shims, which also serve the tasks. It
+//! can be told to misbehave.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -35,32 +35,32 @@ use crate::sandbox_facts as facts;
 use crate::serve::Background;
 use crate::task_front::TaskFront;
 
-/// Where its shims tell their events; another controller of the directory finds it served.
+/// Socket for the events of its shims; a later controller of the directory uses the same one.
 fn events(dir: &Path) -> PathBuf {
     dir.join("events.sock")
 }
 
 const SHIM: &str = "containerd-shim-runc-v2";
 
-/// How it answers.
+/// Behaviour of the controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Whims {
-    /// As it should.
+    /// Responds correctly.
     #[default]
     None,
-    /// Never to `Create`.
+    /// Never responds to `Create`.
     Hangs,
-    /// That it has no room.
+    /// Refuses with "resource exhausted".
     Refuses,
-    /// Never to `Status`, and to all others as it should.
+    /// Never responds to `Status`.
     HangsLater,
-    /// With an address that is none.
+    /// Returns an invalid address.
     TalksNonsense,
-    /// As it should, and its tasks are served by gRPC, in the newer version, as in a machine.
+    /// Responds correctly, and its tasks use gRPC and the newer task version, as in a VM.
     ServesGrpc,
 }
 
-/// A running controller; it stops when dropped, and its sandboxes go on.
+/// A running controller. It stops on drop, but its sandboxes continue to run.
 #[derive(Debug)]
 pub struct SandboxController {
     state: Arc<State>,
@@ -78,7 +78,7 @@ struct State {
 }
 
 impl SandboxController {
-    /// Serves at `controller.sock` in a directory, in which its sandboxes are, too.
+    /// Serves at `controller.sock` in a directory, which also contains its sandboxes.
     pub fn start(dir: &Path, whims: Whims) -> Self {
         let socket = Self::socket(dir);
         let _ = std::fs::remove_file(&socket);
@@ -116,18 +116,18 @@ impl SandboxController {
         Self { state, serving }
     }
 
-    /// The socket of a controller of this directory.
+    /// Returns the socket of a controller of this directory.
     pub fn socket(dir: &Path) -> PathBuf {
         dir.join("controller.sock")
     }
 
-    /// How many calls of a service came to those that serve the tasks by gRPC.
+    /// Returns how many calls of a service arrived at the gRPC task servers.
     pub fn calls_of(&self, service: &str) -> usize {
         let fronts = self.state.fronts.lock().expect("the fronts");
         fronts.iter().map(|front| front.told(service)).sum()
     }
 
-    /// What it was asked so far.
+    /// Returns the requests so far.
     pub fn told(&self) -> Vec<String> {
         let told = self.state.told.lock();
         told.unwrap_or_else(PoisonError::into_inner).clone()
@@ -138,13 +138,13 @@ impl Drop for SandboxController {
     fn drop(&mut self) {
         drop(self.serving.take());
         if std::thread::panicking() {
-            // Nobody else ends them any more.
+            // Nothing else would end them.
             self.state.end_all();
         }
     }
 }
 
-/// A service of the controller, by its name and how it answers.
+/// Defines a gRPC service by its name and its handler.
 macro_rules! service {
     ($service:ident, $name:literal, |$state:ident, $request:ident| $answer:expr) => {
         #[derive(Clone)]
@@ -185,7 +185,7 @@ service!(
     }
 );
 
-// By this one others hear what shims tell.
+// Service for subscribers to the events of shims.
 service!(
     Events,
     "containerd.services.events.v1.Events",
@@ -247,7 +247,7 @@ impl UnaryService<Vec<u8>> for Call {
             };
             let garbled = |error: DecodeError| Status::internal(error.to_string());
             let create = create.transpose().map_err(garbled)?;
-            // The requests of all methods have these fields in common.
+            // The requests of all methods share these fields.
             let ask = ControllerStartRequest::decode(&*ask).map_err(garbled)?;
             let answer = state
                 .answer(&method, ask, create.unwrap_or_default())
@@ -258,7 +258,7 @@ impl UnaryService<Vec<u8>> for Call {
 }
 
 impl State {
-    /// Passes on what a shim tells to those who asked for it.
+    /// Forwards an event of a shim to the subscribers.
     fn pass_on(&self, request: &[u8]) {
         let forwarded = ForwardRequest::decode(request).expect("an event");
         let envelope = forwarded.envelope.unwrap_or_default();
@@ -270,7 +270,7 @@ impl State {
         }
     }
 
-    /// What is told of a sandbox, or to it: of another kind than what makes and ends it.
+    /// Answers `Platform`, `Status`, `Metrics` and `Update`; `None` for other methods.
     fn told_of(&self, method: &str, ask: &[u8]) -> Option<Result<Vec<u8>, Status>> {
         let request = ControllerStartRequest::decode(ask).unwrap_or_default();
         let bundle = self.dir.join(&request.sandbox_id);
@@ -343,7 +343,7 @@ impl State {
         std::fs::write(bundle.join("config.json"), spec.unwrap_or_default().value)?;
         let log = bundle.join("log");
         mknodat(CWD, &log, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
-        // Shims open it for writing, and say too little to fill it.
+        // Shims open the pipe for writing, and write too little to fill it.
         let log = File::options().read(true).write(true).open(log)?;
         let logs = self.logs.lock();
         logs.unwrap_or_else(PoisonError::into_inner).push(log);
@@ -406,7 +406,7 @@ impl State {
         }
     }
 
-    /// The shim has no task any more, or loses it now.
+    /// Deletes the task of the shim, which may be gone already.
     fn end(&self, id: &str) {
         for pid in processes(&[&format!("-namespace kit -id {id}")]) {
             if let Some(pid) = Pid::from_raw(pid) {
@@ -419,7 +419,7 @@ impl State {
     }
 }
 
-/// The fields that change, and the first extension.
+/// Formats the fields that change, and the first extension.
 fn updated(request: ControllerUpdateRequest) -> String {
     let extensions = request.sandbox.unwrap_or_default().extensions;
     let (name, said) = extensions.into_iter().next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What those tell of sandboxes that make them for tests, in messages that both services of containerd share.
+//! Fixed responses about test sandboxes, in messages that both sandbox services of containerd share.
 
 use orlop_containerd_api::cgroups::v2;
 use orlop_containerd_api::sandbox::{
@@ -7,12 +7,12 @@ use orlop_containerd_api::sandbox::{
 use orlop_containerd_api::types::{Metric, Platform};
 use orlop_containerd_api::{Any, Message};
 
-/// Nanoseconds of all processors that sandboxes are said to have used.
+/// Reported CPU usage of a sandbox in nanoseconds.
 pub const CPU_NS: u64 = 7_000_000_000;
-/// Bytes that they are said to use.
+/// Reported memory usage in bytes.
 pub const MEMORY: u64 = 48 << 20;
 
-/// `SandboxStatusResponse`, with a line of information.
+/// Returns a `SandboxStatusResponse` with a line of information.
 pub fn status(ready: bool, machine: &str) -> Vec<u8> {
     let word = if ready { "READY" } else { "NOTREADY" };
     let status = SandboxStatusResponse {
@@ -23,7 +23,7 @@ pub fn status(ready: bool, machine: &str) -> Vec<u8> {
     status.encode_to_vec()
 }
 
-/// `PlatformResponse`, of a Linux on this architecture.
+/// Returns a `PlatformResponse` for Linux on this architecture.
 pub fn platform(architecture: &str) -> Vec<u8> {
     let response = PlatformResponse {
         platform: Some(Platform {
@@ -34,7 +34,7 @@ pub fn platform(architecture: &str) -> Vec<u8> {
     response.encode_to_vec()
 }
 
-/// `SandboxMetricsResponse`, in the terms of cgroup v2.
+/// Returns a `SandboxMetricsResponse` in the terms of cgroup v2.
 pub fn metrics() -> Vec<u8> {
     let metrics = v2::Metrics {
         pids: Some(v2::PidsStat {

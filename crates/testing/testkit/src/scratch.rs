@@ -1,13 +1,11 @@
-//! A name that nothing else on the machine carries, and directories under it.
+//! Unique names, and directories under them.
 
 use std::path::{Path, PathBuf};
 
 use rustix::mount::{UnmountFlags, unmount};
 
-/// A unique name with a roomy directory and a short-pathed volatile one.
-///
-/// Everything that a test makes on the machine (directories, cgroups, bridges, pods)
-/// carries [`Scratch::id`], so that what was left behind can be found and removed.
+/// A unique name with a large directory and a volatile one with a short path. Everything that a test creates on the
+/// machine (directories, cgroups, bridges, pods) carries [`Scratch::id`], so that leftovers can be found and removed.
 #[derive(Debug)]
 pub struct Scratch {
     id: String,
@@ -17,7 +15,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directories under a fresh name.
+    /// Creates the directories under a new name.
     pub fn new() -> Self {
         let number: u32 = rand::random();
         let id = format!("ot{number:08x}");
@@ -38,7 +36,7 @@ impl Scratch {
         }
     }
 
-    /// The scratch of tests whose process is gone: it was killed and couldn't clean up.
+    /// Returns the scratch directories of tests that were killed and could not clean up.
     pub(crate) fn abandoned() -> Vec<Self> {
         let Ok(entries) = std::fs::read_dir(run_base()) else {
             return Vec::new();
@@ -64,27 +62,27 @@ impl Scratch {
         .collect()
     }
 
-    /// The unique name: ten characters, fit for an interface or a cgroup.
+    /// Returns the unique name: ten characters, valid for an interface or a cgroup.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// A directory for bulky things; in memory where the machine has room there.
+    /// Returns a directory for large data, in memory if the machine has enough.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// A directory with a path so short that sockets deep below it still have valid names.
+    /// Returns a directory whose path is short enough for sockets deep below it.
     pub fn run(&self) -> &Path {
         &self.run
     }
 
-    /// A path in [`Scratch::dir`].
+    /// Returns a path in [`Scratch::dir`].
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
-    /// A path in [`Scratch::dir`], made as a directory.
+    /// Creates a directory in [`Scratch::dir`].
     pub fn subdir(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(&path)
@@ -92,14 +90,14 @@ impl Scratch {
         path
     }
 
-    /// A path in [`Scratch::dir`] that is a file system of its own.
+    /// Creates a separate filesystem in [`Scratch::dir`].
     pub fn disk(&self, name: &str, bytes: u64) -> PathBuf {
         let path = self.subdir(name);
         mount_disk(&path, bytes);
         path
     }
 
-    /// A /24 for pods that is as good as unique to this test.
+    /// Returns a /24 for pods that is practically unique to this test.
     pub fn subnet(&self) -> String {
         let [a, b, ..] = self.number.to_be_bytes();
         format!("10.{}.{b}.0/24", 128 + a % 64)
@@ -123,7 +121,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Mounts a file system of its own, in memory, which is to be below a scratch directory: it goes with that.
+/// Mounts a separate in-memory filesystem below a scratch directory; it is removed with that.
 pub(crate) fn mount_disk(dir: &Path, bytes: u64) {
     let status = std::process::Command::new("mount")
         .args([
@@ -138,10 +136,10 @@ pub(crate) fn mount_disk(dir: &Path, bytes: u64) {
     assert!(status.expect("run mount").success(), "mounting a disk");
 }
 
-/// The file that names the process of the test.
+/// File with the process of the test.
 const OWNER: &str = "owner";
 
-/// Where bulky scratch goes: `$ORLOP_TEST_DIR`, else memory, else the temporary directory.
+/// Returns the parent of large directories: `$ORLOP_TEST_DIR`, else memory, else the temporary directory.
 fn roomy_base() -> PathBuf {
     if let Some(dir) = std::env::var_os("ORLOP_TEST_DIR") {
         return dir.into();
@@ -154,9 +152,9 @@ fn roomy_base() -> PathBuf {
     }
 }
 
-/// Where volatile things go: memory, below a path as short as a node's own.
+/// Returns the parent of volatile directories: in memory, with a path as short as a node's.
 fn run_base() -> PathBuf {
-    /// What `statfs` says of a tmpfs (`linux/magic.h`).
+    /// `statfs` type of tmpfs (`linux/magic.h`).
     const TMPFS: u64 = 0x0102_1994;
     let candidates = ["/run", "/dev/shm"].map(PathBuf::from);
     let writable = |dir: &Path| rustix::fs::access(dir, rustix::fs::Access::WRITE_OK).is_ok();
@@ -168,7 +166,7 @@ fn run_base() -> PathBuf {
         .unwrap_or_else(std::env::temp_dir)
 }
 
-/// Detaches every mount below `dir` (and on it), the last made first.
+/// Detaches every mount at or below `dir`, the latest first.
 pub fn unmount_below(dir: &Path) {
     for point in mounts_below(dir).into_iter().rev() {
         if let Err(e) = unmount(&point, UnmountFlags::DETACH) {
@@ -177,7 +175,7 @@ pub fn unmount_below(dir: &Path) {
     }
 }
 
-/// The mount points at and below `dir`, in the order they were made.
+/// Returns the mount points at and below `dir`, in mount order.
 pub fn mounts_below(dir: &Path) -> Vec<PathBuf> {
     let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table

@@ -1,4 +1,4 @@
-//! Servers with a thread and a reactor of their own, so that blocking tests can use them.
+//! Servers with their own thread and reactor, so that blocking tests can use them.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 
-/// A thread that runs until this is dropped, and what it has begun.
+/// A thread with a reactor, stopped on drop with its tasks.
 #[derive(Debug)]
 pub(crate) struct Background {
     stop: Option<oneshot::Sender<()>>,
@@ -17,7 +17,7 @@ pub(crate) struct Background {
 }
 
 impl Background {
-    /// Serves the connections of a socket, each by `serve`.
+    /// Serves each connection of a listener with `serve`.
     pub(crate) fn on_tcp<F>(
         listener: TcpListener,
         serve: impl Fn(TcpStream) -> F + Send + 'static,
@@ -35,7 +35,7 @@ impl Background {
         })
     }
 
-    /// The same for a new socket at this path.
+    /// Serves each connection of a new socket at this path.
     pub(crate) fn at<F>(path: &Path, serve: impl Fn(UnixStream) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -51,7 +51,7 @@ impl Background {
         })
     }
 
-    /// Runs `serve`. Calls under way break off at the end, as if a process had died.
+    /// Runs `serve`. Calls in progress are dropped at the end, as if the process had died.
     pub(crate) fn start(serve: impl AsyncFnOnce() + Send + 'static) -> Self {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
@@ -77,13 +77,13 @@ where
 {
     loop {
         if let Ok(stream) = accept().await {
-            // Ends with the reactor.
+            // The task ends with the reactor.
             tokio::spawn(serve(stream));
         }
     }
 }
 
-/// A reactor of this thread.
+/// Creates a reactor for this thread.
 pub fn reactor() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -100,7 +100,7 @@ impl Drop for Background {
     }
 }
 
-/// The same on a free loopback port.
+/// A server on a free loopback port.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Signatures of images, as cosign makes them, with keys made on the spot.
+//! Image signatures in cosign's format, with generated keys.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use crate::image::{Blob, BuiltImage, Hash};
 use crate::process::run;
 use crate::registry::Registry;
 
-/// A kind of key, and how it signs.
+/// Kind of a key with its signature scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyKind {
-    /// ECDSA on P-256 with SHA-256, as cosign's own keys.
+    /// ECDSA on P-256 with SHA-256, as in cosign's own keys.
     P256,
     /// ECDSA on P-384 with SHA-256.
     P384,
@@ -24,13 +24,13 @@ pub enum KeyKind {
     P521,
     /// Ed25519.
     Ed25519,
-    /// RSA of 2048 bits with the padding of PKCS #1 and SHA-256.
+    /// 2048-bit RSA with PKCS #1 padding and SHA-256.
     Rsa,
-    /// RSA of 2048 bits with the padding PSS and SHA-256.
+    /// 2048-bit RSA with PSS padding and SHA-256.
     RsaPss,
 }
 
-/// A key that signs.
+/// A signing key.
 #[derive(Debug)]
 pub struct Signer {
     kind: KeyKind,
@@ -39,7 +39,7 @@ pub struct Signer {
 }
 
 impl Signer {
-    /// Makes a key; its files are put into `dir`.
+    /// Creates a key with its files in `dir`.
     pub fn new(dir: &Path, name: &str, kind: KeyKind) -> Self {
         let private = dir.join(format!("{name}.key"));
         let public = dir.join(format!("{name}.pub"));
@@ -63,17 +63,17 @@ impl Signer {
         }
     }
 
-    /// The file with the public key.
+    /// Returns the file of the public key.
     pub fn public_key(&self) -> &Path {
         &self.public
     }
 
-    /// The public key, in PEM.
+    /// Returns the public key in PEM.
     pub fn public_pem(&self) -> String {
         std::fs::read_to_string(&self.public).expect("read the public key")
     }
 
-    /// Signs; the signature is in base64.
+    /// Returns a signature in base64.
     pub fn sign(&self, bytes: &[u8]) -> String {
         let message = self.private.with_extension("message");
         std::fs::write(&message, bytes).expect("write the message");
@@ -103,7 +103,7 @@ impl Signer {
         BASE64_STANDARD.encode(run(command.arg(&message)))
     }
 
-    /// Signs an image by its digest, for a name.
+    /// Signs an image by digest, for a name.
     pub fn sign_image(&self, digest: &str, reference: &str) -> ImageSignature {
         let payload = payload(digest, reference);
         ImageSignature {
@@ -116,35 +116,35 @@ impl Signer {
     }
 }
 
-/// A signature of an image.
+/// Signature of an image.
 #[derive(Debug, Clone)]
 pub struct ImageSignature {
-    /// What is signed.
+    /// Signed payload.
     pub payload: String,
-    /// The signature in base64.
+    /// Signature in base64.
     pub signature: String,
-    /// The signer's certificate, in PEM.
+    /// Certificate of the signer in PEM.
     pub certificate: Option<String>,
-    /// Certificates between that one and an authority's, in PEM.
+    /// Intermediate certificates in PEM.
     pub chain: Option<String>,
-    /// What a log says of it, as JSON.
+    /// Transparency log entry as JSON.
     pub log: Option<String>,
 }
 
-/// An attestation of an image, as it was before there were bundles.
+/// Attestation of an image, in the format before bundles.
 #[derive(Debug, Clone)]
 pub struct ImageAttestation {
-    /// What is signed, with the signature, as JSON.
+    /// Signed statement with its signature, as JSON.
     pub envelope: String,
-    /// The signer's certificate, in PEM.
+    /// Certificate of the signer in PEM.
     pub certificate: Option<String>,
-    /// Certificates between that one and an authority's, in PEM.
+    /// Intermediate certificates in PEM.
     pub chain: Option<String>,
-    /// What a log says of it, as JSON.
+    /// Transparency log entry as JSON.
     pub log: Option<String>,
 }
 
-/// What cosign signs.
+/// Returns the payload that cosign signs.
 pub fn payload(digest: &str, reference: &str) -> String {
     json!({
         "critical": {
@@ -158,8 +158,7 @@ pub fn payload(digest: &str, reference: &str) -> String {
 }
 
 impl Registry {
-    /// Puts signatures where cosign puts those of the manifest with this digest, in place of any
-    /// that are there.
+    /// Pushes signatures to the tag that cosign uses for this digest, replacing existing ones.
     pub async fn push_signatures(
         &self,
         repository: &str,
@@ -171,7 +170,7 @@ impl Registry {
         self.push(&attachment(signatures), &name).await;
     }
 
-    /// Puts attestations where cosign put those of the manifest with this digest, in place of any that are there.
+    /// Pushes attestations to the tag that cosign used for this digest, replacing existing ones.
     pub async fn push_attestations(
         &self,
         repository: &str,
@@ -189,7 +188,7 @@ impl Registry {
     }
 }
 
-/// The manifest that cosign makes of signatures.
+/// Returns cosign's manifest of signatures.
 fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
     let kind = "application/vnd.dev.cosign.simplesigning.v1+json";
     let layers = signatures.iter().map(|one| {
@@ -199,7 +198,7 @@ fn attachment(signatures: &[ImageSignature]) -> BuiltImage {
     attached(layers.collect())
 }
 
-/// What is signed, annotated with its signature and what is beside it.
+/// Returns the signed payload with annotations for its signature, certificates and log entry.
 fn layer(kind: &str, signed: &str, signature: &str, beside: [&Option<String>; 3]) -> Blob {
     let mut layer = Blob::new(kind, signed.into(), Hash::Sha256);
     let key = "dev.cosignproject.cosign/signature".to_owned();
@@ -213,7 +212,7 @@ fn layer(kind: &str, signed: &str, signature: &str, beside: [&Option<String>; 3]
     layer
 }
 
-/// A manifest of these layers.
+/// Returns a manifest of these layers.
 fn attached(layers: Vec<Blob>) -> BuiltImage {
     let config = json!({ "architecture": "", "os": "", "config": {}, "rootfs": { "type": "layers", "diff_ids": [] } });
     let config = Blob::json("application/vnd.oci.image.config.v1+json", &config);

@@ -1,5 +1,4 @@
-//! A file system that never answers: whoever touches it waits in the kernel, as on a file server
-//! that is gone.
+//! A filesystem that never responds: every access blocks in the kernel, as with a file server that is gone.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -8,16 +7,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, open};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// It is unmounted when this is dropped, and whoever waits is told that it is gone.
+/// A mounted filesystem. Dropping it unmounts it, and pending accesses fail.
 #[derive(Debug)]
 pub struct SilentMount {
     point: PathBuf,
-    /// Where its requests could be read. Closing it ends them all.
+    /// FUSE connection with the pending requests. Closing it aborts them.
     connection: Option<OwnedFd>,
 }
 
 impl SilentMount {
-    /// Mounts it on a directory; says so where this machine cannot (it is made with FUSE).
+    /// Mounts the filesystem on a directory; returns an error if this machine has no FUSE.
     pub fn on(point: &Path) -> Result<Self, String> {
         let cannot = |error| format!("no file system of a program's own can be mounted: {error}");
         let flags = OFlags::RDWR | OFlags::CLOEXEC;

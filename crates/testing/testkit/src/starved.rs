@@ -1,11 +1,11 @@
-//! A process that can open nothing more.
+//! A process without free file descriptors.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-/// Another process without a descriptor to spare, until this is dropped.
+/// Another process without free file descriptors, until this is dropped.
 #[derive(Debug)]
 pub struct Starved {
     pid: Pid,
@@ -15,12 +15,12 @@ pub struct Starved {
 }
 
 impl Starved {
-    /// Leaves a process those descriptors that it has.
+    /// Limits a process to the file descriptors that it has.
     pub fn new(pid: u32) -> Self {
         let open = fs::read_dir(format!("/proc/{pid}/fd")).expect("read its descriptors");
         let names = open.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let numbers: Vec<u64> = names.filter_map(|name| name.parse().ok()).collect();
-        // The next that it opens would be this one.
+        // The first free number, which the next open would use.
         let free = (0..=numbers.len() as u64).find(|number| !numbers.contains(number));
         let few = Rlimit {
             current: free,
@@ -36,7 +36,7 @@ impl Starved {
         }
     }
 
-    /// How much of a processor it has taken since.
+    /// Returns its share of a CPU since then.
     pub fn share(&self) -> f64 {
         let worked = processor_time(self.pid.as_raw_pid().unsigned_abs());
         let worked = worked.saturating_sub(self.worked);
@@ -50,7 +50,7 @@ impl Drop for Starved {
     }
 }
 
-/// How long a process has been at work.
+/// Returns the CPU time of a process.
 fn processor_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("read its figures");
     let (_, fields) = stat.rsplit_once(") ").expect("figures after its name");

@@ -1,4 +1,4 @@
-//! strace on a program: what it calls, and its death before one of the calls.
+//! Programs under strace: their system calls, and kills before one of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,10 +11,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::machine;
 use crate::process::Killed;
 
-/// How long strace may take to stop a program, to attach, or to let go.
+/// Time limit for strace to stop a program, attach or detach.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Whether strace may trace here.
+/// Checks whether strace works here.
 pub fn can_trace() -> Result<(), String> {
     machine::has_program("strace")?;
     let mut command = Command::new("strace");
@@ -28,11 +28,10 @@ pub fn can_trace() -> Result<(), String> {
     }
 }
 
-/// The calls that `strace -f` wrote down: thread, name and arguments, in the order in which they
-/// were entered.
+/// Parses the output of `strace -f`: thread, name and arguments of each call, in the order of entry.
 pub fn lines(output: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     output.lines().filter_map(|line| {
-        // `1234  openat(…`; the end of a call that another thread interrupted begins with `<...`.
+        // `1234  openat(…`; the end of an interrupted call begins with `<...`.
         let (thread, rest) = line.split_once(' ')?;
         let (name, arguments) = rest.trim_start().split_once('(')?;
         let is_name = name
@@ -42,29 +41,29 @@ pub fn lines(output: &str) -> impl Iterator<Item = (&str, &str, &str)> {
     })
 }
 
-/// A call of a traced run.
+/// A system call of a traced run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// Which thread makes it: the first that makes a call is 0.
+    /// Thread, numbered in the order of first calls from 0.
     pub thread: usize,
-    /// The system call.
+    /// Name of the system call.
     pub name: String,
-    /// How often this thread has made this call by then: 1 is the first time.
+    /// Count of this call in this thread, from 1.
     pub nth: usize,
-    /// How often all threads together have made it by then.
+    /// Count of this call in all threads.
     pub nth_of_all: usize,
-    /// Its arguments, and its result where the same line has it.
+    /// Arguments, with the result if it is on the same line.
     pub arguments: String,
 }
 
 impl Call {
-    /// Whether it is the same step of another run, whose paths, numbers and threads may differ.
+    /// Returns whether it is the same step of another run, in which paths, numbers and threads may differ.
     pub fn is_same_step(&self, other: &Self) -> bool {
         (&self.name, self.nth_of_all) == (&other.name, other.nth_of_all)
     }
 }
 
-/// Runs of a program under strace, which watches some of its system calls.
+/// Runs of a program under strace with some of its system calls.
 #[derive(Debug)]
 pub struct Traced<'a> {
     program: &'a Command,
@@ -73,7 +72,7 @@ pub struct Traced<'a> {
 }
 
 impl<'a> Traced<'a> {
-    /// For runs of `program` that watch `calls` (`openat,write`) and are written down in `output`.
+    /// Prepares runs of `program` that trace `calls` (`openat,write`) into the file `output`.
     pub fn new(program: &'a Command, calls: &'a str, output: &'a Path) -> Self {
         Self {
             program,
@@ -82,7 +81,7 @@ impl<'a> Traced<'a> {
         }
     }
 
-    /// Runs the program to its end, which must be a good one.
+    /// Runs the program, which must succeed.
     pub fn run(&self) -> Vec<Call> {
         let mut strace = self.strace(self.output);
         let strace = self.add_program(&mut strace).output().unwrap();
@@ -90,12 +89,10 @@ impl<'a> Traced<'a> {
         calls(&read(self.output))
     }
 
-    /// Runs the program, and kills it before this call of an earlier `run`. Returns the call at which it
-    /// died, if it did.
+    /// Runs the program, and kills it before this call of an earlier `run`. Returns the call at which it was killed.
     ///
-    /// strace counts the calls of each thread by themselves: the first call that any thread makes for the
-    /// `nth` time is the one that is found. For another the program is stopped at an earlier call, and the
-    /// counting begins there.
+    /// strace counts calls separately in each thread, so it finds the first thread that makes the call for the `nth`
+    /// time. For other calls, the program is stopped at an earlier call, and the count starts there.
     pub fn kill_before(&self, run: &[Call], call: &Call) -> Option<Call> {
         if is_first_of_its_kind(run, call) {
             let mut strace = self.strace(self.output);
@@ -112,11 +109,11 @@ impl<'a> Traced<'a> {
         })
     }
 
-    /// Stops the program at a call, and kills it before a later one, which is counted from there.
+    /// Stops the program at a call, and kills it before a later one, counted from there.
     fn kill_after(&self, stop: &Call, call: &Call) -> Option<Call> {
         let _ = fs::remove_file(self.output);
         let mut strace = self.strace(self.output);
-        // The program is the child, strace a grandchild that can go.
+        // With `-D` strace is a detached grandchild, which can exit on its own.
         strace.args(["-D", "-e", &inject(&stop.name, "STOP", stop.nth)]);
         strace.stdout(Stdio::null()).stderr(Stdio::null());
         let mut program = Killed(self.add_program(&mut strace).spawn().unwrap());
@@ -170,13 +167,13 @@ fn inject(call: &str, signal: &str, nth: usize) -> String {
     format!("inject={call}:signal={signal}:when={nth}")
 }
 
-/// Whether no thread makes the same call as often before this one does.
+/// Returns whether no other thread reaches the same count of the call earlier.
 fn is_first_of_its_kind(run: &[Call], call: &Call) -> bool {
     let kind = |other: &&Call| (&other.name, other.nth) == (&call.name, call.nth);
     run.iter().find(kind) == Some(call)
 }
 
-/// The calls of a part of a run, counted from its beginning.
+/// Returns the calls of a part of a run, with counts from its start.
 fn counted_again(part: &[Call]) -> Vec<Call> {
     let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
     let again = part.iter().map(|call| {
@@ -190,7 +187,7 @@ fn counted_again(part: &[Call]) -> Vec<Call> {
     again.collect()
 }
 
-/// The calls, each with its thread's count.
+/// Returns the calls with their counts.
 fn calls(output: &str) -> Vec<Call> {
     let mut threads: Vec<&str> = Vec::new();
     let mut counts: BTreeMap<(usize, &str), usize> = BTreeMap::new();
@@ -225,7 +222,7 @@ fn read(output: &Path) -> String {
     String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).into_owned()
 }
 
-/// Who traces a thread.
+/// Returns the tracer of a thread.
 pub fn tracer_of(thread: u32) -> Option<Pid> {
     let status = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     let line = status
@@ -242,7 +239,7 @@ fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// The names of the calls, each once.
+/// Returns the distinct names of the calls.
 pub fn names<'a>(calls: impl IntoIterator<Item = &'a Call>) -> BTreeSet<&'a str> {
     calls.into_iter().map(|call| call.name.as_str()).collect()
 }

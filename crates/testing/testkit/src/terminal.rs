@@ -1,4 +1,4 @@
-//! A program on a terminal, played by the test.
+//! A program on a pseudoterminal that the test controls.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -13,7 +13,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 
 const POLL: Duration = Duration::from_millis(10);
 
-/// A running program whose terminal we hold; dropping it ends it.
+/// A running program on a pseudoterminal, ended on drop.
 #[derive(Debug)]
 pub struct Terminal {
     child: Child,
@@ -39,7 +39,7 @@ impl Terminal {
         let ours = File::from(ours);
         resize(&ours, columns, rows);
         let end = |fd: &OwnedFd| Stdio::from(fd.try_clone().expect("duplicate a descriptor"));
-        // A session of its own with the terminal as its controlling one, so that ctrl-c works.
+        // A new session with the terminal as its controlling one, so that ctrl-c works.
         let mut command = Command::new("setsid");
         command
             .args(["--ctty", "--wait"])
@@ -64,7 +64,7 @@ impl Terminal {
         let sink = Arc::clone(&written);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The read fails when the last process has closed its end.
+            // The read fails when the last process has closed the terminal.
             while let Ok(read @ 1..) = screen.read(&mut buffer) {
                 sink.lock()
                     .unwrap_or_else(PoisonError::into_inner)
@@ -78,32 +78,32 @@ impl Terminal {
         }
     }
 
-    /// Types.
+    /// Types keys.
     pub fn send(&mut self, keys: &str) {
         self.keyboard.write_all(keys.as_bytes()).expect("type");
     }
 
-    /// Changes the size of the window.
+    /// Resizes the window.
     pub fn resize(&self, columns: u16, rows: u16) {
         resize(&self.keyboard, columns, rows);
     }
 
-    /// All that was written so far, control sequences included.
+    /// Returns all output so far, including control sequences.
     pub fn raw(&self) -> String {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&written).into_owned()
     }
 
-    /// All that was written so far as text.
+    /// Returns all output so far as text.
     pub fn text(&self) -> String {
         plain(&self.raw())
     }
 
-    /// What a full-screen program painted last: what came after the cursor went home.
+    /// Returns the last frame of a full-screen program, after the cursor moved to the home position.
     pub fn frame(&self) -> String {
         let raw = self.raw();
         let begin = raw.rfind("\x1b[H").unwrap_or(0);
-        // The last one may still be under way.
+        // The last frame may be incomplete.
         let whole = raw[begin..].contains("\x1b[J");
         let begin = if whole {
             begin
@@ -113,7 +113,7 @@ impl Terminal {
         plain(&raw[begin..])
     }
 
-    /// Waits until something holds of this; panics with what is on the terminal.
+    /// Waits for a condition; panics with the content of the terminal.
     pub fn wait_until(&self, what: &str, limit: Duration, holds: impl Fn(&Self) -> bool) {
         let deadline = Instant::now() + limit;
         while !holds(self) {
@@ -126,12 +126,12 @@ impl Terminal {
         }
     }
 
-    /// Waits until a text was written.
+    /// Waits for a text in the output.
     pub fn wait_for(&self, text: &str, limit: Duration) {
         self.wait_until(text, limit, |terminal| terminal.text().contains(text));
     }
 
-    /// Waits for the program's end.
+    /// Waits until the program exits.
     pub fn wait(&mut self, limit: Duration) -> ExitStatus {
         let deadline = Instant::now() + limit;
         loop {
@@ -167,7 +167,7 @@ fn resize(terminal: &File, columns: u16, rows: u16) {
     tcsetwinsize(terminal, size).expect("set the size of the window");
 }
 
-/// Text without control sequences (ECMA-48's CSI) and carriage returns.
+/// Removes control sequences (CSI of ECMA-48) and carriage returns.
 fn plain(raw: &str) -> String {
     let mut text = String::new();
     let mut chars = raw.chars().peekable();

@@ -1,4 +1,4 @@
-//! TLS before a server that speaks none, with certificates made on the spot.
+//! TLS in front of a plain server, with generated certificates.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::serve::Server;
 
-/// A certificate and its key, as PEM files.
+/// PEM files of a certificate and its key.
 #[derive(Debug, Clone)]
 pub struct Pair {
     /// The certificate.
@@ -24,7 +24,7 @@ pub struct Pair {
     pub key: PathBuf,
 }
 
-/// A certificate authority of the test's own.
+/// A certificate authority.
 #[derive(Debug)]
 pub struct Authority {
     dir: PathBuf,
@@ -32,7 +32,7 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Makes one; its files and those of its certificates lie in `dir`.
+    /// Creates an authority with its files in `dir`.
     pub fn new(dir: &Path, name: &str) -> Self {
         let own = pair(dir, name);
         make(&own, name, &["-addext", "keyUsage=critical,keyCertSign"]);
@@ -42,13 +42,12 @@ impl Authority {
         }
     }
 
-    /// Its own certificate, to be trusted.
+    /// Returns its own certificate.
     pub fn certificate(&self) -> &Path {
         &self.own.certificate
     }
 
-    /// Makes a certificate, for servers and clients, with these names:
-    /// `IP:127.0.0.1,DNS:registry.example`.
+    /// Issues a certificate for servers and clients with these names: `IP:127.0.0.1,DNS:registry.example`.
     pub fn issue(&self, name: &str, names: &str) -> Pair {
         let issued = pair(&self.dir, name);
         let path = |path: &Path| path.to_str().expect("a path of text").to_owned();
@@ -72,15 +71,14 @@ impl Authority {
     }
 }
 
-/// Speaks TLS before another server; dropping it ends it.
+/// A TLS server in front of another server, stopped on drop.
 #[derive(Debug)]
 pub struct TlsFront {
     server: Server,
 }
 
 impl TlsFront {
-    /// Shows `own`; lets in only clients that `clients` (an authority's certificate) vouches
-    /// for, where it is given.
+    /// Starts a server with the certificate `own`. If `clients` is given, clients need a certificate of that authority.
     pub fn before(upstream: SocketAddr, own: &Pair, clients: Option<&Path>) -> Self {
         let acceptor = TlsAcceptor::from(Arc::new(settings(own, clients)));
         Self {
@@ -88,19 +86,19 @@ impl TlsFront {
         }
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Its name in image references.
+    /// Returns its host in image references.
     pub fn host(&self) -> String {
         self.address().to_string()
     }
 }
 
 async fn relay(acceptor: TlsAcceptor, stream: TcpStream, upstream: SocketAddr) {
-    // A client that doesn't trust us, or that we don't trust, is what some tests are about.
+    // A failed handshake is the subject of some tests.
     let Ok(mut near) = acceptor.accept(stream).await else {
         return;
     };

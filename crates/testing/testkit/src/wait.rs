@@ -1,12 +1,12 @@
-//! Waiting for what takes a moment.
+//! Waiting for conditions.
 
 use std::time::Duration;
 
-/// How often it is looked at.
+/// Poll interval.
 #[doc(hidden)]
 pub const POLL: Duration = Duration::from_millis(5);
 
-/// Waits until a condition holds, for so long at most. A test that waits longer fails with the message.
+/// Waits until a condition holds. After the time limit, the test fails with the message.
 #[macro_export]
 macro_rules! wait_until {
     ($limit:expr, $holds:expr, $($message:tt)+) => {{
@@ -18,7 +18,7 @@ macro_rules! wait_until {
     }};
 }
 
-/// The same for a test that has no reactor.
+/// Like `wait_until!`, for a test without a reactor.
 #[macro_export]
 macro_rules! block_until {
     ($limit:expr, $holds:expr, $($message:tt)+) => {{
@@ -30,7 +30,7 @@ macro_rules! block_until {
     }};
 }
 
-/// Between two looks.
+/// Sleeps for one poll interval.
 #[doc(hidden)]
 pub async fn a_moment() {
     tokio::time::sleep(POLL).await;

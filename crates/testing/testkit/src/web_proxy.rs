@@ -1,4 +1,4 @@
-//! The proxy between a node and the world: `CONNECT` and plain requests, each noted.
+//! An HTTP proxy for outgoing connections: `CONNECT` and plain requests, all recorded.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::serve::Server;
 
-/// A web proxy whose world is what the test says; dropping it ends it.
+/// A web proxy that only reaches the hosts of the test, stopped on drop.
 #[derive(Debug)]
 pub struct WebProxy {
     server: Server,
@@ -19,7 +19,7 @@ pub struct WebProxy {
 type World = BTreeMap<String, SocketAddr>;
 
 impl WebProxy {
-    /// A proxy that knows these hosts (`name:port`), and no others.
+    /// Starts a proxy that knows these hosts (`name:port`) and no others.
     pub fn knowing<'a>(hosts: impl IntoIterator<Item = (&'a str, SocketAddr)>) -> Self {
         let hosts = hosts.into_iter();
         let world: Arc<World> = Arc::new(hosts.map(|(name, to)| (name.to_owned(), to)).collect());
@@ -31,17 +31,17 @@ impl WebProxy {
         Self { server, seen }
     }
 
-    /// Its address, as the environment names it.
+    /// Returns its URL for the environment.
     pub fn url(&self) -> String {
         format!("http://{}", self.server.address())
     }
 
-    /// The same with a login.
+    /// Returns its URL with a login.
     pub fn url_as(&self, user: &str, password: &str) -> String {
         format!("http://{user}:{password}@{}", self.server.address())
     }
 
-    /// The head of the first request on each connection.
+    /// Returns the head of the first request on each connection.
     pub fn seen(&self) -> Vec<String> {
         self.seen
             .lock()
@@ -77,7 +77,7 @@ async fn serve(mut near: TcpStream, world: Arc<World>, seen: Arc<Mutex<Vec<Strin
     let Ok(mut far) = TcpStream::connect(to).await else {
         return;
     };
-    // Servers must take a request with the whole address in it (RFC 9112, 3.2.2).
+    // Servers must accept a request with an absolute URL (RFC 9112, 3.2.2).
     let opened = if tunnel {
         near.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await
     } else {
@@ -88,7 +88,7 @@ async fn serve(mut near: TcpStream, world: Arc<World>, seen: Arc<Mutex<Vec<Strin
     }
 }
 
-/// The first request up to its empty line. Nothing follows that before an answer.
+/// Reads the first request up to its empty line. The client sends nothing more before a response.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") && head.len() < 64 << 10 {

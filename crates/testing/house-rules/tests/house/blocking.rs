@@ -1,11 +1,12 @@
-//! What blocks in a daemon is done on threads of which one stays: those of the reactor panic where none can be started.
+//! Blocking work in daemons must run on the blocking pool, which always keeps a thread: tokio panics if it cannot start
+//! one.
 
 use std::collections::BTreeSet;
 
 use crate::files::{sources, top};
 use crate::words::Source;
 
-/// What runs in a daemon, as paths below `crates`. Commands that end are not among it.
+/// Code that runs in daemons, as paths below `crates`. Short-lived commands are not included.
 const DAEMONS: &[&str] = &[
     "node/agent/src",
     "image/credentials/src",
@@ -29,7 +30,7 @@ const DAEMONS: &[&str] = &[
     "tools/web/src",
 ];
 
-/// What takes a thread of the reactor's, and what of ours is there for it.
+/// Functions that use a thread of tokio's blocking pool, and their replacements.
 const INSTEAD: &[(&str, &str)] = &[
     ("spawn_blocking", "orlop_pool::blocking"),
     ("tokio::fs", "orlop_pool::blocking"),
@@ -60,7 +61,7 @@ fn nothing_in_a_daemon_blocks_on_a_thread_of_the_reactor_s() {
     assert_eq!(wrong, BTreeSet::new());
 }
 
-/// What has a thread wait for a task. One of those that all share may be what the task waits for.
+/// Functions that block a thread on a task. In a shared pool, the task may need that same thread.
 const WAITING: &[&str] = &[
     ".block_on(",
     ".blocking_lock",
@@ -70,13 +71,13 @@ const WAITING: &[&str] = &[
     ".blocking_write(",
 ];
 
-/// Who may: they have threads that nobody else needs.
+/// Code that may block on a task, as it has its own threads.
 const OWN_THREADS: &[&str] = &[
     "runtime/engine/src/rpc_containers/list_changes.rs",
     "runtime/engine/src/rpc_images/export_images.rs",
     "runtime/engine/src/rpc_images/import_images.rs",
     "node/kuberuntime/src/logs/read.rs",
-    // Threads of the places of plugins.
+    // Threads for calls of plugins.
     "network/src/networks/gates.rs",
     "orlop/src/memory.rs",
     "orlop/src/serve/start.rs",

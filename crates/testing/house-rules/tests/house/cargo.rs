@@ -1,4 +1,4 @@
-//! What cargo says of the workspace and of all that it builds with.
+//! Output of cargo about the workspace and its dependencies.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// The graph of packages.
+/// Graph of packages.
 #[derive(Deserialize)]
 pub struct Graph {
     packages: Vec<Package>,
@@ -15,7 +15,7 @@ pub struct Graph {
     workspace_members: Vec<String>,
 }
 
-/// A crate: one of the house, or a foreign one.
+/// A crate of the workspace or an external one.
 #[derive(Deserialize)]
 pub struct Package {
     pub id: String,
@@ -23,20 +23,20 @@ pub struct Package {
     pub version: String,
     manifest_path: PathBuf,
     pub license: Option<String>,
-    /// Where it comes from; of a crate of the house there is nothing to say.
+    /// Origin of the crate; `None` for crates of the workspace.
     pub source: Option<String>,
     pub dependencies: Vec<Dependency>,
 }
 
 impl Package {
-    /// The directory of its manifest.
+    /// Returns the directory of its manifest.
     pub fn directory(&self) -> &Path {
         let parent = self.manifest_path.parent();
         parent.expect("a manifest is in a directory")
     }
 }
 
-/// What a package asks for.
+/// A dependency of a package.
 #[derive(Deserialize)]
 pub struct Dependency {
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Dependency {
     pub path: Option<String>,
 }
 
-/// What a dependency is for: null means that the package runs with it.
+/// Kind of a dependency: null is a normal one.
 pub type Kind = Option<Purpose>;
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -59,7 +59,7 @@ struct Resolve {
     nodes: Vec<Node>,
 }
 
-/// A package that was chosen, and those it got.
+/// A resolved package with its dependencies.
 #[derive(Deserialize)]
 struct Node {
     id: String,
@@ -77,7 +77,7 @@ struct GotKind {
     kind: Kind,
 }
 
-/// What `cargo metadata` says.
+/// Returns the output of `cargo metadata`.
 pub fn metadata<T: DeserializeOwned>(options: &[&str]) -> T {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--locked"])
@@ -96,8 +96,8 @@ pub fn metadata<T: DeserializeOwned>(options: &[&str]) -> T {
     serde_json::from_slice(&output.stdout).expect("cargo's answer has the fields used here")
 }
 
-/// The names of all packages that are compiled with these options, tests included. `cargo metadata` also names
-/// packages that only a weak feature (`ring?/alloc`) mentions.
+/// Returns the names of all packages compiled with these options, including tests. `cargo metadata` also lists packages
+/// that only a weak feature (`ring?/alloc`) mentions.
 pub fn built_in(options: &[&str]) -> BTreeSet<String> {
     let output = Command::new(env!("CARGO"))
         .args([
@@ -127,21 +127,21 @@ impl Graph {
         metadata(options)
     }
 
-    /// The crates of the house.
+    /// Returns the crates of the workspace.
     pub fn house(&self) -> impl Iterator<Item = &Package> {
         self.packages
             .iter()
             .filter(|package| self.workspace_members.contains(&package.id))
     }
 
-    /// The crates of others that are built in.
+    /// Returns the external crates.
     pub fn foreign(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| {
             package.source.is_some() && self.resolve.nodes.iter().any(|node| node.id == package.id)
         })
     }
 
-    /// The names of all that a crate runs with, its own included.
+    /// Returns the names of all normal dependencies of a crate, including itself.
     pub fn run_with(&self, id: &str) -> Vec<&str> {
         let mut reached = vec![id];
         let mut next = 0;

@@ -7,10 +7,10 @@ use crate::cargo::Graph;
 use crate::files::{sources, top};
 use crate::words::{Import, Source};
 
-/// How many files may need each other: with more, none of them can be read alone.
+/// Limit of files in an import cycle: in a larger one, no file can be read alone.
 const FILES: usize = 3;
 
-/// How many folders and files directly in `src` may need each other.
+/// Limit of folders and files directly in `src` in an import cycle.
 const FOLDERS: usize = 1;
 
 #[test]
@@ -40,8 +40,7 @@ fn no_import_cycle_is_wide() {
     );
 }
 
-/// The floors of the engine, from the ground to the roof: folders, and files that stand alone. Each
-/// may use those before it.
+/// Layers of the engine from bottom to top: folders and single files. Each may use the earlier ones.
 const FLOORS: &[&str] = &[
     // From a request to a specification, without a node.
     "spec",
@@ -49,12 +48,12 @@ const FLOORS: &[&str] = &[
     "off_reactor",
     "config",
     "reach",
-    // What exists.
+    // Stored state.
     "record",
     "image",
-    // What is held.
+    // State of the running node.
     "node",
-    // Requests, as far as they can be judged before anything is made.
+    // Validation of requests before anything is created.
     "ask",
     "checkpoint",
     "container",
@@ -65,7 +64,7 @@ const FLOORS: &[&str] = &[
     "streaming",
     "after_restart",
     "doctor",
-    // The calls.
+    // RPC methods.
     "engine",
     "gauges",
     "batches",
@@ -75,7 +74,7 @@ const FLOORS: &[&str] = &[
     "rpc_containers",
     "rpc_inspection",
     "service",
-    // How all of it comes up.
+    // Start of the engine.
     "start",
     "reconfigure",
 ];
@@ -93,7 +92,7 @@ fn no_floor_builds_on_one_above_it() {
     let mut upward = BTreeSet::new();
     for (from, needs) in &arrows.from {
         for to in needs {
-            // The crate's root only hands things on.
+            // The crate's root only re-exports.
             if let (Some(lower), Some(upper)) = (floor(from), floor(to))
                 && lower < upper
             {
@@ -114,18 +113,18 @@ fn no_floor_builds_on_one_above_it() {
     assert!(stale.is_empty(), "floors that are not there: {stale:?}");
 }
 
-/// Which file of a crate needs which other.
+/// Import graph of a crate's files.
 struct Arrows {
     files: BTreeMap<Module, File>,
     from: BTreeMap<Module, BTreeSet<Module>>,
 }
 
-/// The path of a module within its crate.
+/// Path of a module in its crate.
 type Module = Vec<String>;
 
 struct File {
     source: Source,
-    /// What its imports call a thing, and where that is, counted from the crate's root.
+    /// Imported names with their paths from the crate's root.
     names: BTreeMap<String, Module>,
 }
 
@@ -164,7 +163,7 @@ impl Arrows {
         arrows
     }
 
-    /// The same, of folders and files directly in `src`. The root of the crate only hands things on.
+    /// Returns the graph of folders and files directly in `src`. The crate's root only re-exports.
     fn folders(&self) -> Self {
         let mut from: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
         let folder = |module: &Module| module.first().map(|first| vec![first.clone()]);
@@ -180,7 +179,7 @@ impl Arrows {
         }
     }
 
-    /// The files that a file names something of.
+    /// Returns the files that a file refers to.
     fn needs(&self, module: &Module) -> BTreeSet<Module> {
         let file = &self.files[module];
         let mut needs = BTreeSet::new();
@@ -209,7 +208,7 @@ impl Arrows {
         needs
     }
 
-    /// The file that something stands in, whoever hands it on.
+    /// Returns the file that defines an item, following re-exports.
     fn home_of(&self, path: &[String], depth: usize) -> Option<Module> {
         let longest = (0..=path.len()).rev();
         let module = longest
@@ -230,7 +229,7 @@ impl Arrows {
         handed_on.unwrap_or_else(|| Some(module.to_vec()))
     }
 
-    /// The sets of files of which each needs each other, over whatever others; widest first.
+    /// Returns the import cycles, direct or indirect, widest first.
     fn circles(&self) -> Vec<Vec<String>> {
         let reached: BTreeMap<&Module, BTreeSet<&Module>> = self
             .from
@@ -268,7 +267,7 @@ impl Arrows {
     }
 }
 
-/// A path of a source file as one that begins at the crate's root; `None` if it leads elsewhere.
+/// Converts a path in a source file to one from the crate's root; `None` if it leads elsewhere.
 fn from_root<'m>(
     modules: impl IntoIterator<Item = &'m Module>,
     here: &Module,

@@ -1,6 +1,6 @@
-//! Licences, sources and bans of all that is built in, by the rules of `deny.toml`.
+//! Licences, sources and bans of all dependencies, by the rules of `deny.toml`.
 //!
-//! `cargo deny` holds the same rules and more; this needs nothing but cargo.
+//! `cargo deny` checks the same rules and more; this test needs only cargo.
 
 use std::collections::BTreeSet;
 
@@ -117,7 +117,7 @@ fn nothing_banned_is_built_in() {
     assert!(found.is_empty(), "{found:#?}");
 }
 
-/// The programs that are linked with musl, for which most machines have no C compiler.
+/// Programs linked with musl, for which most machines have no C compiler.
 const STATIC: [&str; 5] = [
     "orlop-containerd-shim",
     "orlop-keeper",
@@ -126,7 +126,7 @@ const STATIC: [&str; 5] = [
     "orlop-shim",
 ];
 
-/// The packages that build C.
+/// Packages that compile C.
 const C: [&str; 3] = ["aws-lc-sys", "ring", "zstd-sys"];
 
 #[test]
@@ -179,7 +179,7 @@ fn load() -> (Rules, Graph) {
     (rules, graph)
 }
 
-/// Whether the terms of an SPDX expression can be met with allowed licences alone.
+/// Returns whether an SPDX expression can be satisfied with allowed licences only.
 fn satisfied(expression: &str, allow: &BTreeSet<String>) -> bool {
     let spaced = expression
         .replace('(', " ( ")

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The workspace.
+/// Returns the root of the workspace.
 pub fn top() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors()
@@ -12,12 +12,12 @@ pub fn top() -> PathBuf {
         .to_owned()
 }
 
-/// The text of a file, by its path from the top.
+/// Returns the text of a file, by its path from the root.
 pub fn read(path: &str) -> String {
     fs::read_to_string(top().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The Rust file of this name, or all of this directory.
+/// Returns the Rust file of this name, or all in this directory.
 pub fn sources(at: &Path) -> Vec<PathBuf> {
     if at.is_file() {
         return vec![at.to_owned()];
@@ -25,7 +25,7 @@ pub fn sources(at: &Path) -> Vec<PathBuf> {
     with_extension(files_below(at), "rs").collect()
 }
 
-/// All files of a directory and of those below it.
+/// Returns all files in a directory, recursively.
 pub fn files_below(at: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(at).expect("a directory");
     let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -40,7 +40,7 @@ pub fn files_below(at: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// The documents for users and contributors, as paths from the top.
+/// Returns the documents for users and contributors, as paths from the root.
 pub fn documents() -> Vec<PathBuf> {
     let root = fs::read_dir(top()).expect("the workspace");
     let root = root.map(|entry| entry.expect("an entry").path());

@@ -1,13 +1,13 @@
-//! Where each crate is, and which other crates of this repository it may depend on.
+//! Location of each crate, and the other workspace crates that it may depend on.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::cargo::{Graph, Kind, Package, Purpose};
 use crate::files::{read, top};
 
-/// Each crate and the crates of the house that it may depend on.
+/// Each crate, and the workspace crates that it may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
-    // The ground floor, which all but the keeper may build on.
+    // Base crates, which all but the keeper may use.
     ("fs", &[]),
     ("listen", &["pool"]),
     ("erofs", &[]),
@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("template", &[]),
     ("pool", &[]),
     ("credentials", &["fs", "pool"]),
-    // What knows no CRI message and not each other.
+    // Crates that use neither CRI messages nor each other.
     (
         "image-store",
         &[
@@ -57,27 +57,27 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "process",
         ],
     ),
-    // An OCI runtime, which knows nobody here: what it is told is on its command line.
+    // An OCI runtime, which uses no other crates: its input is the command line.
     ("seccomp", &["oci-types"]),
     (
         "run",
         &["oci-types", "seccomp", "cgroup", "fs", "text", "process"],
     ),
-    // Of the containerds that have us make their sandboxes.
+    // For containerds that let orlop make their sandboxes.
     ("sandbox-api", &["fs", "pool", "ttrpc", "containerd-api"]),
-    // The keeper shares the words that it exchanges with the daemon, and a page of how to make a process.
+    // The keeper shares its protocol with the daemon, and a small module to create processes.
     ("keeper-protocol", &[]),
     ("keeper", &["keeper-protocol", "process"]),
-    // So does the server of layers of which parts are not here.
+    // The server of lazy layers is similar.
     ("lazy", &["keeper-protocol", "fs"]),
-    // What stands for runc on a keeper's command lines knows nobody here.
+    // The replacement for runc on the keeper's command lines is independent.
     ("ttrpc", &[]),
     ("containerd-api", &[]),
     (
         "shim",
         &["fs", "process", "ttrpc", "containerd-api", "cri-api"],
     ),
-    // What stands for a runtime of containerd's: another daemon of the keeper's.
+    // The replacement for a containerd runtime: another daemon that uses the keeper.
     (
         "containerd-shim",
         &[
@@ -91,9 +91,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "process",
         ],
     ),
-    // The contract and the two sides of it.
+    // The CRI: messages, server side and client side.
     ("cri-api", &[]),
-    // What its backends share.
+    // Shared code of the backends.
     (
         "cri-server",
         &[
@@ -142,7 +142,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
-    // The kubelet's side: what it decides, and who carries that out.
+    // The kubelet's decisions, and the code that executes them.
     ("kubelet-rules", &["cri-api", "text"]),
     (
         "kuberuntime",
@@ -159,7 +159,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "credentials",
         ],
     ),
-    // Who says which pods there are.
+    // Sources of pods.
     (
         "agent",
         &[
@@ -174,7 +174,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "pool",
         ],
     ),
-    // Clients of any runtime, who see no more of ours than of others.
+    // Clients of any runtime, which depend on nothing specific to orlop.
     (
         "cli",
         &[
@@ -189,9 +189,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         ],
     ),
     ("web", &["cri-api", "fs", "listen", "text", "pool"]),
-    // What others left, read from their files.
+    // Reads the files of other runtimes.
     ("migrate", &["fs", "text", "yaml"]),
-    // The binary ties backends together.
+    // The binary combines the backends.
     (
         "orlop",
         &[
@@ -212,7 +212,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "pool",
         ],
     ),
-    // A plugin of a test speaks the interface from its other end.
+    // A test plugin uses the other side of the interface.
     (
         "testkit",
         &["cri-api", "nri", "ttrpc", "containerd-api", "fs"],
@@ -223,20 +223,20 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("house-rules", &[]),
 ];
 
-/// Nothing but tests may use it, and tests may use nothing else of the house.
+/// Crate that only tests may use, and the only workspace crate that tests may use in addition.
 const FOR_TESTS: &str = "testkit";
 
-/// What tests alone may use beside that.
+/// Further crates for tests only.
 const TESTS_ALSO_USE: &[(&str, &str)] = &[
-    // The keeper is tried through the client that drives it on a node.
+    // The keeper is tested through its client on a node.
     ("keeper", "launch"),
-    // What their tests made.
+    // For checks of files that the tests created.
     ("keeper", "fs"),
-    // The runtime is given what the daemon has made.
+    // The runtime gets input created by the daemon's code.
     ("run", "launch"),
 ];
 
-/// What the keeper must not drag in: a hundred of them run on a node.
+/// Dependencies that the keeper must not have: a hundred keepers run on a node.
 const TOO_HEAVY: &[&str] = &["tokio", "hyper", "tonic", "serde", "tracing", "clap"];
 
 #[test]
@@ -348,7 +348,7 @@ fn the_picture_of_the_folders_is_what_the_manifests_say() {
     assert_eq!(drawn, arrows);
 }
 
-/// The folder in `crates/` that a package is in.
+/// Returns the folder in `crates/` that contains a package.
 fn folder(package: &Package) -> String {
     let below = package.directory().strip_prefix(top().join("crates"));
     let mut parts = below.expect("all crates are in crates/").iter();
@@ -359,7 +359,7 @@ fn folder(package: &Package) -> String {
         .into_owned()
 }
 
-/// All folders that one uses, also through others.
+/// Returns all folders that one uses, directly or indirectly.
 fn reached_from<'n>(uses: &BTreeMap<&'n str, BTreeSet<&'n str>>, from: &str) -> BTreeSet<&'n str> {
     let mut reached = BTreeSet::new();
     let mut next: Vec<&str> = uses[from].iter().copied().collect();
@@ -405,7 +405,7 @@ fn what_outlives_the_daemon_stays_light() {
     }
 }
 
-/// The dependencies of a package that are crates of the workspace.
+/// Returns the dependencies of a package that are crates of the workspace.
 fn house_dependencies(package: &Package) -> impl Iterator<Item = (&str, Kind)> {
     package
         .dependencies
@@ -414,7 +414,7 @@ fn house_dependencies(package: &Package) -> impl Iterator<Item = (&str, Kind)> {
         .map(|dependency| (short(&dependency.name), dependency.kind))
 }
 
-/// A crate's name without the project's.
+/// Returns a crate's name without the project's prefix.
 fn short(name: &str) -> &str {
     name.strip_prefix("orlop-").unwrap_or(name)
 }

@@ -1,4 +1,4 @@
-//! Links between documents, and names of documents in code and scripts.
+//! Links between documents, and mentions of documents in code and scripts.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ fn every_link_of_a_document_leads_somewhere() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// Looks for the file, and for the heading if the link names one.
+/// Checks that the target file exists, and the heading if the link names one.
 fn follow(from: &Path, to: &str) -> Result<(), &'static str> {
     let (file, heading) = to
         .split_once('#')
@@ -53,7 +53,7 @@ fn follow(from: &Path, to: &str) -> Result<(), &'static str> {
     there.then_some(()).ok_or("there is no such heading")
 }
 
-/// The names by which the headings of a document are linked to.
+/// Returns the link anchors of a document's headings.
 fn anchors(text: &str) -> BTreeSet<String> {
     let text = without_code(text);
     let headings = text.lines().filter(|line| line.starts_with('#'));
@@ -66,7 +66,7 @@ fn anchors(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// The text without blocks of code.
+/// Removes code blocks from a text.
 fn without_code(text: &str) -> String {
     let mut in_code = false;
     let lines = text.lines().filter(|line| {

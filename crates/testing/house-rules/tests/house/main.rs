@@ -1,5 +1,4 @@
-//! The rules of the workspace: which crate may use which, what may be built in, and that the documents
-//! name tests that exist.
+//! Rules of the workspace: allowed dependencies between crates, allowed external crates, and tests named in documents.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests read what they wrote themselves"

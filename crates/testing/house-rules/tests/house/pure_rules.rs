@@ -1,4 +1,4 @@
-//! What a kubelet decides stays free of what could do it.
+//! The crate with the kubelet's decisions must stay free of I/O.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -6,10 +6,10 @@ use std::process::Command;
 
 use crate::files::{sources, top};
 
-/// The crate that decides.
+/// The crate with the decisions.
 const RULES: &str = "kubelet-rules";
 
-/// What runs tasks, opens files, speaks with others or asks the system.
+/// Crates that run tasks, open files, communicate or call the system.
 const DOERS: &[&str] = &[
     "async-io",
     "futures-util",
@@ -32,7 +32,7 @@ const DOERS: &[&str] = &[
     "ureq",
 ];
 
-/// Names of the standard library by which the same is done, and of the lints that refuse it.
+/// Names in the standard library that do the same, and of the lints that forbid it.
 const WORDS: &[&str] = &[
     "std::{",
     "std::fs",
@@ -54,7 +54,7 @@ const WORDS: &[&str] = &[
     "disallowed_macros",
 ];
 
-/// Of what its `clippy.toml` refuses, one for each kind.
+/// One example of each kind that its `clippy.toml` forbids.
 const REFUSED: &[&str] = &[
     "std::fs::read",
     "std::fs::File",

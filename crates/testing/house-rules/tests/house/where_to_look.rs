@@ -1,4 +1,4 @@
-//! What ARCHITECTURE.md says about where things are.
+//! Checks of what ARCHITECTURE.md says about the location of code.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use crate::files::{read, sources, top};
 
-/// Words that explain nothing: no module is called so.
+/// Words that explain nothing and are no module names.
 const EMPTY_WORDS: [&str; 14] = [
     "utils", "util", "helpers", "common", "misc", "guard", "hunt", "home", "vow", "shown", "tell",
     "offer", "several", "trials",
 ];
 
-/// Every Rust file of the crates, as a path from the top.
+/// Returns every Rust file of the crates, as a path from the root.
 fn all_sources() -> Vec<PathBuf> {
     let found = sources(&top().join("crates")).into_iter();
     let relative = |path: PathBuf| path.strip_prefix(top()).unwrap().to_owned();
     found.map(relative).collect()
 }
 
-/// `RunPodSandbox` as `run_pod_sandbox`.
+/// Converts `RunPodSandbox` to `run_pod_sandbox`.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for letter in name.chars() {

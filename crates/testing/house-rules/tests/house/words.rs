@@ -1,19 +1,19 @@
-//! A source file as its imports and the paths that it names; what is for tests alone is left out.
+//! Parses a source file into its imports and paths, without code for tests.
 
-/// What a source file names.
+/// Names used in a source file.
 pub struct Source {
-    /// What it imports.
+    /// Imports of the file.
     pub imports: Vec<Import>,
-    /// The paths in its text, of two words or more each.
+    /// Paths in its text, of two words or more each.
     pub paths: Vec<Vec<String>>,
     modules: Vec<String>,
 }
 
-/// Something imported.
+/// An import.
 pub struct Import {
-    /// What it is called here.
+    /// Local name.
     pub name: String,
-    /// Where it is.
+    /// Imported path.
     pub path: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ impl Source {
         let mut at = 0;
         while at < words.len() {
             match words[at].as_str() {
-                // `use<T>` is what a type captures.
+                // `use<T>` is a capture list of a type.
                 "use" if words.get(at + 1).is_none_or(|next| next != "<") => {
                     let end = at + words[at..].iter().position(|word| word == ";").unwrap();
                     imports(&words[at + 1..end], &[], &mut source.imports);
@@ -52,13 +52,13 @@ impl Source {
         source
     }
 
-    /// Whether it has a module of this name.
+    /// Returns whether it declares a module of this name.
     pub fn says_mod(&self, name: &str) -> bool {
         self.modules.iter().any(|module| module == name)
     }
 }
 
-/// The words joined by `::` at the beginning.
+/// Returns the path, joined by `::`, at the start.
 fn path_at(words: &[String]) -> Vec<String> {
     let mut path = vec![words[0].clone()];
     let mut rest = &words[1..];
@@ -72,7 +72,7 @@ fn path_at(words: &[String]) -> Vec<String> {
     path
 }
 
-/// What a tree of imports, without its `use`, brings.
+/// Collects the imports of a `use` tree, without the `use`.
 fn imports(words: &[String], above: &[String], into: &mut Vec<Import>) {
     let path = |names: &[String]| [above, names].concat();
     let names: Vec<String> = words
@@ -142,7 +142,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// The words of a text without comments; a literal is one word, with its quotes.
+/// Returns the tokens of a text without comments; a literal is one token with its quotes.
 pub fn words(text: &str) -> Vec<&str> {
     let mut words = Vec::new();
     let mut rest = text;
@@ -161,7 +161,7 @@ pub fn words(text: &str) -> Vec<&str> {
     words
 }
 
-/// The length of the word at the beginning, of which this is the first byte.
+/// Returns the length of the token at the start, given its first byte.
 fn word(text: &str, first: u8) -> usize {
     let in_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii();
     let name = || {
@@ -177,7 +177,7 @@ fn word(text: &str, first: u8) -> usize {
     }
 }
 
-/// The length of the text or character that stands at the beginning, if one does.
+/// Returns the length of the string or character literal at the start, if there is one.
 fn literal(text: &str) -> Option<usize> {
     let raw = text.trim_start_matches('b');
     if let Some(raw) = raw.strip_prefix('r')
@@ -194,12 +194,12 @@ fn literal(text: &str) -> Option<usize> {
         return Some(text.len() - inside.len() + quoted(inside, '"')?);
     }
     let mut chars = inside.strip_prefix('\'')?.chars();
-    // Else it is a lifetime.
+    // Otherwise it is a lifetime.
     let is_char = chars.next()? == '\\' || chars.next()? == '\'';
     is_char.then(|| text.len() - inside.len() + quoted(inside, '\'').unwrap_or(1))
 }
 
-/// The length of what is quoted at the beginning.
+/// Returns the length of the quoted text at the start.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,4 +1,4 @@
-//! What axe-core finds wrong with a page for those who do not see it, or not well.
+//! Accessibility checks of a page with axe-core.
 
 use std::fmt;
 
@@ -7,34 +7,34 @@ use serde_json::Value;
 use super::page::Browser;
 use crate::machine;
 
-/// How much it hinders, as axe grades it.
+/// Severity of a violation, as graded by axe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Impact {
     /// A nuisance.
     Minor,
-    /// Some are hindered.
+    /// Some users are hindered.
     Moderate,
-    /// Some are kept from part of the page.
+    /// Some users cannot use part of the page.
     Serious,
-    /// Some are kept out.
+    /// Some users cannot use the page.
     Critical,
 }
 
-/// A rule that the page breaks.
+/// A violated rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// axe's name of the rule (`image-alt`).
     pub rule: String,
-    /// How much it hinders.
+    /// Severity.
     pub impact: Impact,
-    /// What the rule says.
+    /// Description of the rule.
     pub help: String,
-    /// Where: a selector, and why.
+    /// Selectors of the elements, with the reasons.
     pub nodes: Vec<String>,
 }
 
 impl Violation {
-    /// Whether it keeps anybody from anything.
+    /// Returns whether it prevents anybody from using something.
     pub fn is_serious(&self) -> bool {
         self.impact >= Impact::Serious
     }
@@ -60,7 +60,7 @@ const RUN: &str = "
 ";
 
 impl Browser {
-    /// All that axe finds in the page as it is now, its frames left out.
+    /// Returns all violations in the current page, without its frames.
     pub async fn axe(&self) -> Vec<Violation> {
         let is_there = self.script("return typeof axe === 'object'", &[]).await;
         if is_there != true {

@@ -1,4 +1,4 @@
-//! What the page has written to its console, and what the browser has to say about it.
+//! The browser console: messages of the page and of the browser.
 
 use std::fmt;
 use std::sync::PoisonError;
@@ -8,27 +8,27 @@ use serde_json::{Value, json};
 
 use super::page::Browser;
 
-/// How bad it is.
+/// Severity of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// `console.debug`.
     Debug,
     /// `console.log` and `console.info`.
     Info,
-    /// `console.warn`, and what the browser advises against.
+    /// `console.warn`, and warnings of the browser.
     Warning,
-    /// `console.error`, a script that failed, a request that failed, a violation of the policy.
+    /// `console.error`, a failed script or request, a violation of the content security policy.
     Error,
 }
 
-/// One entry.
+/// A console entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogEntry {
-    /// How bad it is.
+    /// Severity.
     pub level: LogLevel,
-    /// Who tells: `console-api`, `javascript`, `network`, `security`…
+    /// Source: `console-api`, `javascript`, `network`, `security`…
     pub source: String,
-    /// Where, and what.
+    /// Location and message.
     pub message: String,
 }
 
@@ -41,27 +41,27 @@ impl fmt::Display for LogEntry {
 const NETWORK_CHANGED: &str = "net::ERR_NETWORK_CHANGED";
 
 impl Browser {
-    /// All entries since the browser's start.
+    /// Returns all entries since the start of the browser.
     pub async fn console(&self) -> Vec<LogEntry> {
         let new = self.post("/se/log", json!({ "type": "browser" })).await;
         self.keep(&new)
     }
 
-    /// Those that are errors: a page without any has broken no policy and no script of it has failed.
+    /// Returns the errors. If there are none, no script failed and no policy was violated.
     pub async fn errors(&self) -> Vec<LogEntry> {
         let mut all = self.console().await;
         all.retain(|entry| entry.level == LogLevel::Error);
         all
     }
 
-    /// The entries so far, if they can be had: for messages about failures.
+    /// Returns the entries so far if available, for failure messages.
     pub(super) async fn console_if_any(&self) -> Vec<LogEntry> {
         let body = json!({ "type": "browser" });
         let new = self.driver.post("/se/log", body).await;
         self.keep(&new.unwrap_or_default())
     }
 
-    /// The driver tells each once.
+    /// Keeps new entries, as the driver reports each only once.
     fn keep(&self, new: &Value) -> Vec<LogEntry> {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let new = new.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -74,8 +74,8 @@ impl Browser {
         logged.clone()
     }
 
-    /// Whether the browser has given up what it loaded, since a network of the machine has come or gone: it does so
-    /// for loopback, too, and pods of other tests have networks. No page is to blame for that.
+    /// Returns whether the browser aborted a load because a network interface appeared or disappeared. It does so even
+    /// for loopback, and pods of other tests create interfaces. The page is not at fault.
     pub(super) async fn was_interrupted(&self) -> bool {
         self.console_if_any().await;
         let url = self.script("return document.URL", &[]).await;

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::{http, machine};
 
-/// Longer than any script of a page may take.
+/// Timeout of a command, longer than any script of a page may take.
 const COMMAND_LIMIT: Duration = Duration::from_mins(1);
 
-/// A session with one browser.
+/// A WebDriver session with one browser.
 #[derive(Debug)]
 pub(super) struct Driver {
     address: SocketAddr,
@@ -33,17 +33,17 @@ impl Driver {
         })
     }
 
-    /// Asks for something.
+    /// Sends a GET request.
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
         self.send(Method::GET, path, None).await
     }
 
-    /// Has something done.
+    /// Sends a POST request.
     pub(super) async fn post(&self, path: &str, body: Value) -> anyhow::Result<Value> {
         self.send(Method::POST, path, Some(body)).await
     }
 
-    /// Has something removed.
+    /// Sends a DELETE request.
     pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         self.send(Method::DELETE, path, None).await
     }

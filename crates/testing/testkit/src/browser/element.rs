@@ -1,13 +1,13 @@
-//! An element of the page, used as a person would.
+//! Elements of the page, used as a person would use them.
 
 use serde_json::{Value, json};
 
 use super::page::{Browser, text};
 
-/// The name under which WebDriver refers to elements (W3C WebDriver, 12.1).
+/// Key of element references (W3C WebDriver, 12.1).
 const REFERENCE: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// An element that was found; it fails when the page has replaced it since.
+/// An element of the page. Its methods panic if the page has replaced it.
 #[derive(Debug)]
 pub struct Element<'b> {
     browser: &'b Browser,
@@ -27,22 +27,22 @@ pub(super) fn new<'b>(browser: &'b Browser, css: &str, found: &Value) -> Element
 }
 
 impl Element<'_> {
-    /// The selector that found it.
+    /// Returns the selector that found it.
     pub fn css(&self) -> &str {
         &self.css
     }
 
-    /// Clicks in its middle, which nothing may cover.
+    /// Clicks in its middle, which must not be covered.
     pub async fn click(&self) {
         self.browser.post(&self.path("click"), json!({})).await;
     }
 
-    /// Its text as it is shown.
+    /// Returns its visible text.
     pub async fn text(&self) -> String {
         text(self.browser.get(&self.path("text")).await)
     }
 
-    /// An attribute of it.
+    /// Returns an attribute.
     pub async fn attribute(&self, name: &str) -> Option<String> {
         let value = self
             .browser
@@ -51,41 +51,41 @@ impl Element<'_> {
         value.as_str().map(str::to_owned)
     }
 
-    /// A property of it, as scripts see it.
+    /// Returns a JavaScript property.
     pub async fn property(&self, name: &str) -> Value {
         self.browser
             .get(&self.path(&format!("property/{name}")))
             .await
     }
 
-    /// A property of its style as it was computed.
+    /// Returns a property of its computed style.
     pub async fn style(&self, name: &str) -> String {
         text(self.browser.get(&self.path(&format!("css/{name}"))).await)
     }
 
-    /// What a screen reader says that it is.
+    /// Returns its accessibility role.
     pub async fn role(&self) -> String {
         text(self.browser.get(&self.path("computedrole")).await)
     }
 
-    /// What a screen reader calls it.
+    /// Returns its accessible name.
     pub async fn label(&self) -> String {
         text(self.browser.get(&self.path("computedlabel")).await)
     }
 
-    /// Gives it the focus and types, [keys](super::key) too.
+    /// Focuses it and types text, which may contain [keys](super::key).
     pub async fn type_keys(&self, keys: &str) {
         self.browser
             .post(&self.path("value"), json!({ "text": keys }))
             .await;
     }
 
-    /// Empties a field.
+    /// Clears a field.
     pub async fn clear(&self) {
         self.browser.post(&self.path("clear"), json!({})).await;
     }
 
-    /// It as an argument of a script.
+    /// Returns the element as an argument of a script.
     pub fn as_argument(&self) -> Value {
         json!({ REFERENCE: self.id })
     }

@@ -1,4 +1,4 @@
-//! Keys that are no characters, as WebDriver numbers them (W3C WebDriver, 17.4.2), and the keyboard.
+//! Special keys in WebDriver's encoding (W3C WebDriver, 17.4.2), and the keyboard.
 
 use serde_json::{Value, json};
 
@@ -20,33 +20,33 @@ pub const ALT: char = '\u{E00A}';
 pub const ESCAPE: char = '\u{E00C}';
 /// The space bar.
 pub const SPACE: char = ' ';
-/// One page up.
+/// Page up.
 pub const PAGE_UP: char = '\u{E00E}';
-/// One page down.
+/// Page down.
 pub const PAGE_DOWN: char = '\u{E00F}';
-/// To the end.
+/// End.
 pub const END: char = '\u{E010}';
-/// To the begin.
+/// Home.
 pub const HOME: char = '\u{E011}';
-/// To the left.
+/// Left arrow.
 pub const LEFT: char = '\u{E012}';
-/// Upwards.
+/// Up arrow.
 pub const UP: char = '\u{E013}';
-/// To the right.
+/// Right arrow.
 pub const RIGHT: char = '\u{E014}';
-/// Downwards.
+/// Down arrow.
 pub const DOWN: char = '\u{E015}';
 /// Delete.
 pub const DELETE: char = '\u{E017}';
 
 impl Browser {
-    /// Presses and releases keys one after the other, wherever the focus is.
+    /// Presses and releases keys one after the other in the focused element.
     pub async fn keys(&self, keys: &str) {
         let strokes = keys.chars().flat_map(|key| [down(key), up(key)]);
         self.act(strokes.collect()).await;
     }
 
-    /// Presses keys at once: `&[SHIFT, TAB]`.
+    /// Presses keys together: `&[SHIFT, TAB]`.
     pub async fn chord(&self, keys: &[char]) {
         let pressed = keys.iter().map(|&key| down(key));
         let released = keys.iter().rev().map(|&key| up(key));

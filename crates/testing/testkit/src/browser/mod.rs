@@ -1,4 +1,4 @@
-//! Debian's Chromium, driven as a person would drive it: WebDriver spoken to `chromedriver`.
+//! Debian's Chromium, controlled with WebDriver through `chromedriver`.
 
 mod axe;
 mod console;

@@ -1,21 +1,21 @@
-//! What a browser is started with.
+//! Options of a browser.
 
 use serde_json::{Value, json};
 
-/// The window of a browser and what it believes.
+/// Window size and preferences of a browser.
 #[derive(Debug, Clone)]
 pub struct BrowserOptions {
-    /// The width of the page in CSS pixels.
+    /// Width of the page in CSS pixels.
     pub width: u32,
-    /// Its height.
+    /// Height of the page in CSS pixels.
     pub height: u32,
     /// Device pixels per CSS pixel.
     pub scale: f64,
-    /// Whether the person at it likes dark pages.
+    /// Whether to prefer the dark colour scheme.
     pub dark: bool,
-    /// Whether any certificate of a server is good enough.
+    /// Whether to accept any server certificate.
     pub any_certificate: bool,
-    /// Host names that lead to 127.0.0.1. No other name leads anywhere.
+    /// Host names that resolve to 127.0.0.1. No other name resolves.
     pub names: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl Default for BrowserOptions {
     }
 }
 
-/// As root there is no sandbox, and what a browser does by itself disturbs.
+/// Flags: root has no sandbox, and background activity disturbs tests.
 const FLAGS: &[&str] = &[
     "--headless=new",
     "--no-sandbox",
@@ -52,7 +52,7 @@ const FLAGS: &[&str] = &[
 ];
 
 impl BrowserOptions {
-    /// What a new session asks for.
+    /// Returns the capabilities of a new session.
     pub(super) fn capabilities(&self, chromium: &str, profile: &str) -> Value {
         let mut args: Vec<String> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
         args.push(format!("--user-data-dir={profile}"));
@@ -66,7 +66,7 @@ impl BrowserOptions {
         } } })
     }
 
-    /// Nothing leaves the machine, and what a page wants from elsewhere is an error of its console.
+    /// Returns rules that block all other hosts, so that a request for one is an error in the console.
     fn resolver_rules(&self) -> String {
         let mut rules: Vec<String> = self
             .names

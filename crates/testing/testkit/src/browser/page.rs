@@ -1,4 +1,4 @@
-//! The browser, and the page that it shows.
+//! The browser and its current page.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicUsize;
@@ -12,47 +12,47 @@ use super::options::BrowserOptions;
 use super::process::{self, DriverProcess};
 use crate::machine;
 
-/// A browser with a profile of its own; dropping it ends it and removes that. What can't be done is told by a
-/// panic that says how the page looked.
+/// A browser with its own profile. Dropping it stops the browser and removes the profile. Its methods panic on a
+/// failure and describe the page.
 #[derive(Debug)]
 pub struct Browser {
     pub(super) driver: Driver,
     pub(super) logged: Mutex<Vec<LogEntry>>,
-    /// How often what was loaded was given up for a change of networks.
+    /// Number of loads that were aborted by changes of network interfaces.
     pub(super) interruptions: AtomicUsize,
     pub(super) options: Mutex<BrowserOptions>,
     pub(super) process: DriverProcess,
 }
 
-/// A cookie as the browser keeps it.
+/// A cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cookie {
     /// Its name.
     pub name: String,
     /// Its value.
     pub value: String,
-    /// The host that it is sent to.
+    /// Host that it is sent to.
     pub domain: String,
-    /// The paths there.
+    /// Path on the host.
     pub path: String,
-    /// Whether it is kept from scripts.
+    /// Whether scripts cannot read it.
     pub http_only: bool,
-    /// Whether it is sent over TLS alone.
+    /// Whether it is sent over TLS only.
     pub secure: bool,
     /// `Strict`, `Lax` or `None`.
     pub same_site: String,
 }
 
-/// So often a page is loaded that networks interrupt.
+/// Number of attempts to load a page that network changes interrupt.
 const LOADS: u32 = 20;
 
 impl Browser {
-    /// Whether a browser can be started here.
+    /// Checks whether a browser can be started here.
     pub fn can_run() -> Result<(), String> {
         process::can_run()
     }
 
-    /// Starts one, on an empty page.
+    /// Starts a browser on an empty page.
     pub async fn start(options: BrowserOptions) -> Self {
         let chromium = machine::program("chromium").unwrap_or_else(|e| panic!("{e}"));
         let process = DriverProcess::start();
@@ -76,17 +76,17 @@ impl Browser {
         browser
     }
 
-    /// Goes to an address, and waits until its page has loaded.
+    /// Opens a URL, and waits until the page has loaded.
     pub async fn open(&self, url: &str) {
         self.load("/url", json!({ "url": url })).await;
     }
 
-    /// Loads the page again.
+    /// Reloads the page.
     pub async fn reload(&self) {
         self.load("/refresh", json!({})).await;
     }
 
-    /// Loads a page, again where it was interrupted.
+    /// Loads a page, with retries if the load is interrupted.
     async fn load(&self, path: &str, body: Value) {
         for _ in 0..LOADS {
             self.post(path, body.clone()).await;
@@ -97,22 +97,22 @@ impl Browser {
         panic!("{path} {body}: interrupted {LOADS} times");
     }
 
-    /// Goes back to the page before.
+    /// Goes back to the previous page.
     pub async fn back(&self) {
         self.post("/back", json!({})).await;
     }
 
-    /// The address of the page.
+    /// Returns the URL of the page.
     pub async fn url(&self) -> String {
         text(self.get("/url").await)
     }
 
-    /// The title of the page.
+    /// Returns the title of the page.
     pub async fn title(&self) -> String {
         text(self.get("/title").await)
     }
 
-    /// What the page shows as text.
+    /// Returns the visible text of the page.
     pub async fn text(&self) -> String {
         text(
             self.script("return document.body?.innerText ?? ''", &[])
@@ -120,39 +120,39 @@ impl Browser {
         )
     }
 
-    /// Runs the body of a function in the page, and gives what it returns, also by a promise. The page's content
-    /// security policy does not apply to it.
+    /// Runs a function body in the page and returns its result or that of its promise. The page's content security
+    /// policy does not apply to it.
     pub async fn script(&self, body: &str, args: &[Value]) -> Value {
         self.post("/execute/sync", json!({ "script": body, "args": args }))
             .await
     }
 
-    /// Runs the body of a function in the page, whose last argument is called with the result.
+    /// Runs a function body in the page, whose last argument is a callback for the result.
     pub async fn script_async(&self, body: &str, args: &[Value]) -> Value {
         self.post("/execute/async", json!({ "script": body, "args": args }))
             .await
     }
 
-    /// The first element that a CSS selector finds.
+    /// Returns the first element that matches a CSS selector.
     pub async fn find(&self, css: &str) -> Element<'_> {
         let found = self.post("/element", by_css(css)).await;
         element::new(self, css, &found)
     }
 
-    /// All that it finds.
+    /// Returns all elements that match a CSS selector.
     pub async fn find_all(&self, css: &str) -> Vec<Element<'_>> {
         let found = self.post("/elements", by_css(css)).await;
         let found = found.as_array().map(Vec::as_slice).unwrap_or_default();
         found.iter().map(|it| element::new(self, css, it)).collect()
     }
 
-    /// What has the keyboard's focus.
+    /// Returns the focused element.
     pub async fn focused(&self) -> Element<'_> {
         let found = self.get("/element/active").await;
         element::new(self, ":focus", &found)
     }
 
-    /// The cookies of the page.
+    /// Returns the cookies of the page.
     pub async fn cookies(&self) -> Vec<Cookie> {
         let all = self.get("/cookie").await;
         let all = all.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -169,13 +169,13 @@ impl Browser {
         cookies.collect()
     }
 
-    /// Forgets the cookies of the page.
+    /// Deletes the cookies of the page.
     pub async fn forget_cookies(&self) {
         let done = self.driver.delete("/cookie").await;
         self.done("/cookie", done).await;
     }
 
-    /// A command of the Chrome DevTools Protocol, for what WebDriver has none.
+    /// Runs a command of the Chrome DevTools Protocol, for features that WebDriver lacks.
     pub async fn devtools(&self, command: &str, params: Value) -> Value {
         let body = json!({ "cmd": command, "params": params });
         self.post("/goog/cdp/execute", body).await

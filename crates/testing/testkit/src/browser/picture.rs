@@ -1,4 +1,4 @@
-//! Pictures of pages for documents.
+//! Screenshots of pages for the documentation.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,32 +11,32 @@ use serde::Deserialize;
 use super::page::Browser;
 use crate::machine;
 
-/// What a picture may have, in bytes: a repository keeps all that there ever were.
+/// Size limit of a screenshot in bytes: a repository keeps every version.
 pub const PICTURE_LIMIT: usize = 150_000;
-/// Until a page shows what it is to show.
+/// Time limit until a page shows its content.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A picture that is to be taken.
+/// Description of a screenshot.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Picture {
-    /// The name of its file, without `.png`.
+    /// File name without `.png`.
     pub name: String,
-    /// The address of the page, below that of the site.
+    /// Path of the page on the site.
     pub path: String,
-    /// What is on the page when it is complete: a CSS selector.
+    /// CSS selector of an element that is present when the page is complete.
     pub wait_for: String,
-    /// The width of the page in CSS pixels.
+    /// Width of the page in CSS pixels.
     pub width: u32,
-    /// Its height.
+    /// Height of the page in CSS pixels.
     pub height: u32,
-    /// Whether it is dark.
+    /// Whether to use the dark colour scheme.
     #[serde(default)]
     pub dark: bool,
 }
 
 impl Picture {
-    /// A list of them, as JSON.
+    /// Parses a list of descriptions from JSON.
     pub fn list(text: &str) -> anyhow::Result<Vec<Self>> {
         let list: Vec<Self> = serde_json::from_str(text).context("a list of pictures")?;
         for picture in &list {
@@ -51,7 +51,7 @@ impl Picture {
 }
 
 impl Browser {
-    /// Takes a picture of a page of the site at `base`, and saves it with as few colours as it takes.
+    /// Takes a screenshot of a page of the site at `base`, and saves it with a reduced palette.
     pub async fn take(
         &self,
         picture: &Picture,
@@ -75,7 +75,7 @@ impl Browser {
     }
 }
 
-/// A PNG of at most 256 colours, as pngquant chooses them.
+/// Reduces a PNG to at most 256 colours with pngquant.
 fn reduced(png: &[u8]) -> anyhow::Result<Vec<u8>> {
     let program = machine::program("pngquant").map_err(anyhow::Error::msg)?;
     let mut child = Command::new(program)
@@ -84,7 +84,7 @@ fn reduced(png: &[u8]) -> anyhow::Result<Vec<u8>> {
         .stdout(Stdio::piped())
         .spawn()
         .context("starting pngquant")?;
-    // It reads all before it writes anything.
+    // pngquant reads its whole input before it writes anything.
     let mut input = child.stdin.take().context("its input")?;
     input.write_all(png).context("giving pngquant a picture")?;
     drop(input);

@@ -1,4 +1,4 @@
-//! chromedriver and all that it starts, which end with the test, however that ends.
+//! The processes of chromedriver, which end with the test in every case.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::process::CommandExt;
@@ -12,11 +12,12 @@ use crate::scratch::Scratch;
 const START_LIMIT: Duration = Duration::from_secs(20);
 const END_LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
-/// How many ports are tried.
+/// Number of ports to try.
 const PORTS: usize = 20;
 
-/// Starts the driver, waits for the end of its own input, which is the end of who holds the other side, and
-/// takes all away: the driver's group, what has left it but has the name in its command line, and the directories.
+/// Shell script that starts the driver and waits for the end of its own input, which is the end of the test process.
+/// Then it removes everything: the driver's process group, processes with the name in their command line, and the
+/// directories.
 const WATCHER: &str = r#"
 setsid "$DRIVER" --port=0 --log-path="$DIR/commands.log" > "$DIR/said.log" 2>&1 < /dev/null &
 group=$!
@@ -36,25 +37,25 @@ tries=0
 until rm -rf -- "$DIR" "$RUN" || [ $((tries += 1)) -gt 20 ]; do sleep 0.1; done
 "#;
 
-/// A driver that runs, and the directories of its browser.
+/// A running driver, with the directories of its browser.
 #[derive(Debug)]
 pub(super) struct DriverProcess {
     watcher: Child,
     address: SocketAddr,
-    // After the process.
+    // Dropped after the process.
     scratch: Scratch,
 }
 
-/// Whether both programs are here.
+/// Checks whether both programs are installed.
 pub(super) fn can_run() -> Result<(), String> {
     machine::has_program("chromedriver")?;
     machine::has_program("chromium")
 }
 
 impl DriverProcess {
-    /// Starts it on a free port of loopback.
+    /// Starts the driver on a free loopback port.
     pub(super) fn start() -> Self {
-        // It finds a port that is free for IPv6, and ends where somebody has that of IPv4.
+        // The driver chooses a port that is free for IPv6, and exits if the same IPv4 port is taken.
         for _ in 0..PORTS {
             let mut process = Self::launch();
             if let Ok(port) = process.port() {
@@ -84,7 +85,7 @@ impl DriverProcess {
             .env("DIR", scratch.dir())
             .env("RUN", scratch.run())
             .current_dir("/")
-            // Whoever ends the group of the test ends the test, and the watcher sees that.
+            // A signal to the process group of the test must not reach the watcher, which cleans up after it.
             .process_group(0)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -98,7 +99,7 @@ impl DriverProcess {
         }
     }
 
-    /// Waits for its port, unless that was taken.
+    /// Waits for the port of the driver, or for the error that it is taken.
     fn port(&self) -> Result<u16, PortTaken> {
         let deadline = Instant::now() + START_LIMIT * machine::patience();
         loop {
@@ -118,19 +119,19 @@ impl DriverProcess {
         self.address
     }
 
-    /// Where the browser keeps what it knows.
+    /// Returns the profile directory of the browser.
     pub(super) fn profile(&self) -> PathBuf {
         self.scratch.path("profile")
     }
 
-    /// The name that its processes carry, and its directories.
+    /// Returns the name in the command lines of its processes, and its directories.
     #[cfg(test)]
     pub(super) fn traces(&self) -> (String, [PathBuf; 2]) {
         let dirs = [self.scratch.dir(), self.scratch.run()].map(PathBuf::from);
         (self.scratch.id().to_owned(), dirs)
     }
 
-    /// What driver and browser have said.
+    /// Returns the output of driver and browser.
     pub(super) fn log(&self) -> String {
         let logs = ["said.log", "commands.log"].map(|name| {
             let said = std::fs::read(self.scratch.path(name)).unwrap_or_default();
@@ -156,11 +157,11 @@ impl Drop for DriverProcess {
     }
 }
 
-/// Somebody else has the port.
+/// Another process uses the port.
 #[derive(Debug, PartialEq, Eq)]
 struct PortTaken;
 
-/// What the driver has said of its port.
+/// Finds the port, or the error, in the driver's output.
 fn port_in(log: &str) -> Option<Result<u16, PortTaken>> {
     if log.contains("port not available") {
         return Some(Err(PortTaken));

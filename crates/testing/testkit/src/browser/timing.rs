@@ -1,4 +1,4 @@
-//! How long a page took, and what it cost.
+//! Load times and costs of a page.
 
 use std::time::Duration;
 
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use super::page::Browser;
 
-/// What the browser has measured of the page that it shows (W3C Navigation, Paint and Resource Timing).
+/// Measurements of the browser for the current page (W3C Navigation, Paint and Resource Timing).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// Until the first byte of the answer.
+    /// Time to the first byte of the response.
     pub first_byte: Duration,
-    /// Until something was painted, if anything was yet.
+    /// Time to the first paint, if there was one.
     pub first_paint: Option<Duration>,
-    /// Until text or a picture was.
+    /// Time to the first paint of text or an image.
     pub first_contentful_paint: Option<Duration>,
-    /// Until the document was read, and the scripts that wait for that had run.
+    /// Time until the document is parsed and the deferred scripts have run.
     pub ready: Duration,
-    /// Until all was loaded.
+    /// Time until everything is loaded.
     pub loaded: Duration,
-    /// How many files were asked for, the page among them.
+    /// Number of requests, including the page.
     pub requests: u64,
-    /// What came over the network for them, with headers.
+    /// Bytes received over the network, including headers.
     pub bytes: u64,
 }
 
@@ -41,7 +41,7 @@ const MEASURE: &str = "
 ";
 
 impl Browser {
-    /// The times of the page, all since it was asked for.
+    /// Returns the times of the page, relative to the start of the request.
     pub async fn performance(&self) -> Timing {
         let said = self.script(MEASURE, &[]).await;
         let time = |name: &str| milliseconds(&said[name]);

@@ -1,4 +1,4 @@
-//! Waiting for what a page will show, and telling how it looked when it did not.
+//! Waits for content of a page, with a description of the page if it does not appear.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use super::page::Browser;
 use crate::machine;
 
 const POLL: Duration = Duration::from_millis(20);
-/// As much of a page's text as a message has.
+/// Length limit of the page's text in a message.
 const TEXT: usize = 2048;
 
 impl Browser {
-    /// Waits for an element that a CSS selector finds.
+    /// Waits for an element that matches a CSS selector.
     pub async fn wait_for(&self, css: &str, limit: Duration) -> Element<'_> {
         let body = json!({ "using": "css selector", "value": css });
         let deadline = Instant::now() + limit * machine::patience();
@@ -25,7 +25,7 @@ impl Browser {
                     Some(first) => return element::new(self, css, first),
                     None => String::new(),
                 },
-                // A page that is being replaced has no elements to find.
+                // While a page is being replaced, it has no elements.
                 Err(error) => format!(" ({error:#})"),
             };
             assert!(
@@ -37,7 +37,7 @@ impl Browser {
         }
     }
 
-    /// Waits until an expression of JavaScript is true of the page, and gives its value.
+    /// Waits until a JavaScript expression is truthy, and returns its value.
     pub async fn wait_until(&self, expression: &str, limit: Duration) -> Value {
         let body = json!({ "script": format!("return ({expression})"), "args": [] });
         let deadline = Instant::now() + limit * machine::patience();
@@ -57,7 +57,7 @@ impl Browser {
         }
     }
 
-    /// How the page looks now, for a message.
+    /// Describes the current page, for a message.
     pub(super) async fn state(&self) -> String {
         const LOOK: &str = "return [document.title, location.href, document.body?.innerText ?? '']";
         let body = json!({ "script": LOOK, "args": [] });
@@ -79,7 +79,7 @@ impl Browser {
     }
 }
 
-/// As JavaScript has it.
+/// Returns whether a value is truthy in JavaScript.
 fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,

@@ -1,4 +1,4 @@
-//! The window: how large it is, what it prefers, and a picture of it.
+//! The browser window: size, colour scheme and screenshots.
 
 use std::sync::PoisonError;
 
@@ -9,7 +9,7 @@ use serde_json::json;
 use super::page::{Browser, text};
 
 impl Browser {
-    /// Gives the page another size, in CSS pixels. It may be narrower than a window can be.
+    /// Resizes the page, in CSS pixels. It may be narrower than a window can be.
     pub async fn resize(&self, width: u32, height: u32) {
         {
             let mut options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
@@ -18,7 +18,7 @@ impl Browser {
         self.emulate().await;
     }
 
-    /// Has the person like dark pages, or light ones.
+    /// Sets the preferred colour scheme.
     pub async fn prefer_dark(&self, dark: bool) {
         {
             let mut options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
@@ -27,14 +27,14 @@ impl Browser {
         self.emulate().await;
     }
 
-    /// The page as it is seen, as a PNG of its size times the scale.
+    /// Returns a screenshot as a PNG of the page size times the scale.
     pub async fn screenshot(&self) -> Vec<u8> {
         let encoded = text(self.get("/screenshot").await);
         let png = BASE64_STANDARD.decode(encoded);
         png.unwrap_or_else(|e| panic!("a screenshot that is no base64: {e}"))
     }
 
-    /// Tells the page what the options say.
+    /// Applies the options to the page.
     pub(super) async fn emulate(&self) {
         let options = self
             .options

@@ -1,4 +1,4 @@
-//! The generated clients on a unix socket, and calls on any path.
+//! Generated CRI clients on a unix socket, and calls on any path.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,13 +14,13 @@ use tonic::{Request, Status};
 
 use crate::raw::Raw;
 
-/// Messages of the size that the kubelet takes.
+/// Message size limit of the kubelet.
 const MESSAGE_LIMIT: usize = 16 << 20;
 
-/// No call of a test takes longer, unless something hangs.
+/// Timeout of a call; only a hang takes longer.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Both services of an endpoint, over one connection.
+/// Both CRI services of an endpoint, over one connection.
 #[derive(Debug, Clone)]
 pub struct Cri {
     /// The runtime service.
@@ -36,7 +36,7 @@ impl Cri {
         Self::connect_for(socket, PATIENCE).await
     }
 
-    /// The same, where a call may take so long.
+    /// Connects to a socket, with a timeout for calls.
     pub async fn connect_for(
         socket: &Path,
         patience: Duration,
@@ -62,22 +62,22 @@ impl Cri {
         })
     }
 
-    /// A client of the runtime service.
+    /// Returns a client of the runtime service.
     pub fn runtime(&self) -> RuntimeServiceClient<Channel> {
         self.runtime.clone()
     }
 
-    /// A client of the image service.
+    /// Returns a client of the image service.
     pub fn images(&self) -> ImageServiceClient<Channel> {
         self.images.clone()
     }
 
-    /// The connection, for services beyond the CRI.
+    /// Returns the connection, for services beyond the CRI.
     pub fn channel(&self) -> Channel {
         self.channel.clone()
     }
 
-    /// A unary call on a path of one's choice: another version, an unknown service.
+    /// Makes a unary call on any path: another version, an unknown service.
     pub async fn call<Q, A>(&self, path: &'static str, request: Q) -> Result<A, Status>
     where
         Q: Message + Send + Sync + 'static,
@@ -94,7 +94,7 @@ impl Cri {
             .map(tonic::Response::into_inner)
     }
 
-    /// The first message of the answer to an encoded request, encoded too: of any call, unary or streaming.
+    /// Makes a unary or streaming call with an encoded request, and returns the first encoded message of the response.
     pub async fn first_answer(
         &self,
         path: &str,

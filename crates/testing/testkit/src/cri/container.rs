@@ -1,4 +1,4 @@
-//! A container's configuration.
+//! Container configurations.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use orlop_cri_api::v1::{
 
 use crate::cri::PodSpec;
 
-/// A container of a test; [`ContainerSpec::config`] is what goes over the wire.
+/// Builder of a container; [`ContainerSpec::config`] returns the CRI message.
 #[derive(Debug, Clone)]
 pub struct ContainerSpec {
     config: ContainerConfig,
 }
 
 impl ContainerSpec {
-    /// A container that runs what its image says; its log is `NAME.log`.
+    /// Creates a container that runs the command of its image and logs to `NAME.log`.
     pub fn new(name: &str, image: &str) -> Self {
         let security = LinuxContainerSecurityContext {
             seccomp: Some(SecurityProfile::default()),
@@ -83,7 +83,7 @@ impl ContainerSpec {
         self
     }
 
-    /// Runs as a user id.
+    /// Runs as a user ID.
     pub fn uid(mut self, uid: i64) -> Self {
         self.security().run_as_user = Some(Int64Value { value: uid });
         self
@@ -95,21 +95,19 @@ impl ContainerSpec {
         self
     }
 
-    /// Another attempt at the same container.
+    /// Sets the attempt number.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.config.metadata.get_or_insert_default().attempt = attempt;
         self
     }
 
-    /// Changes the configuration in a way of one's own.
+    /// Applies a custom change to the configuration.
     pub fn with(mut self, change: impl FnOnce(&mut ContainerConfig)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// The configuration, for a container of `pod`.
-    ///
-    /// The kubelet gives a pod's namespace modes to the containers again; so do we.
+    /// Returns the configuration for a container of `pod`. Like the kubelet, it repeats the pod's namespace modes.
     pub fn config(&self, pod: &PodSpec) -> ContainerConfig {
         let mut config = self.config.clone();
         let modes = pod

@@ -1,4 +1,4 @@
-//! The steps of a pod's life, one call each.
+//! Shortcuts for the life cycle of pods, one call each.
 
 use std::time::{Duration, Instant};
 
@@ -17,23 +17,23 @@ use crate::cri::{ContainerSpec, Cri, PodSpec};
 
 type Answer<T> = Result<T, Status>;
 
-/// How long a container may take to get into a state before a test gives up.
+/// Time limit for a container to reach a state.
 const STATE_LIMIT: Duration = Duration::from_secs(30);
 
-/// What runsc says when it fails to start a pod of the node's network because an interface disappeared between its
-/// listing the interfaces and its asking for the features of each. Tests that run at once make and remove interfaces
-/// all the time. A kubelet tries again as well.
+/// Error of runsc if it fails to start a pod in the host network because an interface disappeared after it was listed
+/// and before its features were queried. Concurrent tests create and remove interfaces all the time. A kubelet retries
+/// as well.
 const RUNSC_LOST_AN_INTERFACE: &str = "starting sandbox: no such device";
 
 impl Cri {
-    /// The runtime's name and version.
+    /// Returns the runtime's name and version.
     pub async fn version(&self) -> Answer<VersionResponse> {
         let request = VersionRequest::default();
         let answer = self.runtime().version(request).await;
         answer.map(Response::into_inner)
     }
 
-    /// Pulls an image; returns what the runtime calls it.
+    /// Pulls an image and returns its ID.
     pub async fn pull(&self, image: &str) -> Answer<String> {
         self.pull_as(image, None).await
     }
@@ -43,7 +43,7 @@ impl Cri {
         self.pull_with(image, auth, None).await
     }
 
-    /// Pulls an image for a pod, as kubelets do.
+    /// Pulls an image for a pod, as the kubelet does.
     pub async fn pull_for(&self, image: &str, pod: &PodSpec) -> Answer<String> {
         self.pull_with(image, None, Some(pod.config())).await
     }
@@ -63,7 +63,7 @@ impl Cri {
         Ok(answer.into_inner().image_ref)
     }
 
-    /// What is known of an image.
+    /// Returns the status of an image.
     pub async fn image(&self, image: &str) -> Answer<Option<Image>> {
         let request = ImageStatusRequest {
             image: named(image),
@@ -73,7 +73,7 @@ impl Cri {
         Ok(answer.into_inner().image)
     }
 
-    /// The same of an image that is there.
+    /// Returns the status of an image that must exist.
     pub async fn known_image(&self, image: &str) -> Image {
         let known = self.image(image).await.expect("ask for an image");
         known.unwrap_or_else(|| panic!("there is no image {image}"))
@@ -87,7 +87,7 @@ impl Cri {
         self.images().remove_image(request).await.map(drop)
     }
 
-    /// Runs a pod; returns its id.
+    /// Runs a pod and returns its ID.
     pub async fn run_pod(&self, pod: &PodSpec) -> Answer<String> {
         let request = RunPodSandboxRequest {
             config: Some(pod.config()),
@@ -105,7 +105,7 @@ impl Cri {
         Ok(answer?.into_inner().pod_sandbox_id)
     }
 
-    /// A pod's status.
+    /// Returns the status of a pod.
     pub async fn pod_status(&self, pod_id: &str) -> Answer<PodSandboxStatus> {
         let request = PodSandboxStatusRequest {
             pod_sandbox_id: pod_id.to_owned(),
@@ -116,7 +116,7 @@ impl Cri {
         status.ok_or_else(|| Status::data_loss("a PodSandboxStatus without a status"))
     }
 
-    /// The ids of all pods.
+    /// Returns the IDs of all pods.
     pub async fn pods(&self) -> Answer<Vec<String>> {
         let request = ListPodSandboxRequest::default();
         let answer = self.runtime().list_pod_sandbox(request).await?.into_inner();
@@ -146,7 +146,7 @@ impl Cri {
         Ok(())
     }
 
-    /// Creates a container; returns its id.
+    /// Creates a container and returns its ID.
     pub async fn create(
         &self,
         pod_id: &str,
@@ -160,7 +160,7 @@ impl Cri {
         };
         let mut client = self.runtime();
         let mut answer = Box::pin(client.create_container(request.clone())).await;
-        // CRI-O takes no container without what newer kubelets say of its image.
+        // CRI-O requires `user_specified_image`, which only newer kubelets set.
         let wants_name = |status: &tonic::Status| status.message().contains("user specified image");
         if answer.as_ref().is_err_and(wants_name) {
             let image = request.config.as_mut().and_then(|its| its.image.as_mut());
@@ -179,7 +179,7 @@ impl Cri {
         self.runtime().start_container(request).await.map(drop)
     }
 
-    /// Creates and starts a container; returns its id.
+    /// Creates and starts a container, and returns its ID.
     pub async fn run(&self, pod_id: &str, pod: &PodSpec, spec: &ContainerSpec) -> Answer<String> {
         let id = Box::pin(self.create(pod_id, pod, spec)).await?;
         self.start(&id).await?;
@@ -202,7 +202,7 @@ impl Cri {
         self.runtime().remove_container(request).await.map(drop)
     }
 
-    /// A container's status.
+    /// Returns the status of a container.
     pub async fn status(&self, container_id: &str) -> Answer<ContainerStatus> {
         let request = ContainerStatusRequest {
             container_id: container_id.to_owned(),
@@ -213,7 +213,7 @@ impl Cri {
         status.ok_or_else(|| Status::data_loss("a ContainerStatus without a status"))
     }
 
-    /// A container's statistics.
+    /// Returns the statistics of a container.
     pub async fn stats(&self, container_id: &str) -> Answer<ContainerStats> {
         let container_id = container_id.to_owned();
         let request = ContainerStatsRequest { container_id };
@@ -222,14 +222,14 @@ impl Cri {
         stats.ok_or_else(|| Status::data_loss("a ContainerStatsResponse without statistics"))
     }
 
-    /// Has a container's log opened again.
+    /// Reopens the log of a container.
     pub async fn reopen_log(&self, container_id: &str) -> Answer<()> {
         let container_id = container_id.to_owned();
         let request = ReopenContainerLogRequest { container_id };
         self.runtime().reopen_container_log(request).await.map(drop)
     }
 
-    /// The ids of all containers.
+    /// Returns the IDs of all containers.
     pub async fn containers(&self) -> Answer<Vec<String>> {
         let request = ListContainersRequest::default();
         let answer = self.runtime().list_containers(request).await?.into_inner();
@@ -237,12 +237,12 @@ impl Cri {
         Ok(containers.map(|container| container.id).collect())
     }
 
-    /// Runs a command in a container and collects its output.
+    /// Runs a command in a container and returns its output.
     pub async fn exec(&self, container_id: &str, words: &[&str]) -> Answer<ExecSyncResponse> {
         self.exec_within(container_id, words, 0).await
     }
 
-    /// The same with a limit in seconds (0: none).
+    /// Runs a command with a timeout in seconds (0: none).
     pub async fn exec_within(
         &self,
         container_id: &str,
@@ -258,7 +258,7 @@ impl Cri {
         answer.map(Response::into_inner)
     }
 
-    /// Waits until a container has exited; panics if that takes too long.
+    /// Waits until a container has exited; panics after the time limit.
     pub async fn wait_exited(&self, container_id: &str) -> ContainerStatus {
         let deadline = Instant::now() + STATE_LIMIT;
         loop {

@@ -1,21 +1,21 @@
-//! Container logs as CRI lays them down: `TIME STREAM TAG CONTENT` per line.
+//! Container logs in the CRI format: `TIME STREAM TAG CONTENT` on each line.
 
 use std::path::Path;
 
-/// One line of a log.
+/// An entry of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogLine {
-    /// When, in RFC 3339 with nanoseconds.
+    /// Time in RFC 3339 with nanoseconds.
     pub time: String,
     /// `stdout` or `stderr`.
     pub stream: String,
-    /// Whether the line goes on in the next entry (tag `P`, not `F`).
+    /// Whether the line continues in the next entry (tag `P`, not `F`).
     pub partial: bool,
-    /// What was written, without the line's end.
+    /// Content without the newline.
     pub content: Vec<u8>,
 }
 
-/// Reads a log; panics on a line that is none.
+/// Reads a log; panics on an invalid line.
 pub fn read_log(path: &Path) -> Vec<LogLine> {
     let bytes =
         std::fs::read(path).unwrap_or_else(|e| panic!("reading the log {}: {e}", path.display()));

@@ -1,4 +1,4 @@
-//! CRI as a test speaks it: raw clients, configurations, and the steps of a pod's life.
+//! CRI for tests: clients, configurations, and life cycle shortcuts.
 
 mod client;
 mod container;

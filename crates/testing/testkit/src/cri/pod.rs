@@ -1,4 +1,4 @@
-//! A pod's configuration, as the kubelet would write it.
+//! Pod configurations, as the kubelet writes them.
 
 use std::path::PathBuf;
 
@@ -7,15 +7,14 @@ use orlop_cri_api::v1::{
     PodSandboxConfig, PodSandboxMetadata, PortMapping, Protocol, SecurityProfile,
 };
 
-/// A pod of a test; [`PodSpec::config`] is what goes over the wire.
+/// Builder of a pod; [`PodSpec::config`] returns the CRI message.
 #[derive(Debug, Clone)]
 pub struct PodSpec {
     config: PodSandboxConfig,
 }
 
 impl PodSpec {
-    /// A pod in the host's network, each container with its own PID namespace.
-    /// A pod in the host's network, each container with its own PID namespace.
+    /// Creates a pod in the host network, with one PID namespace for each container.
     pub fn new(name: &str, namespace: &str, cgroup_parent: String, logs: PathBuf) -> Self {
         let security = LinuxSandboxSecurityContext {
             namespace_options: Some(NamespaceOption {
@@ -45,19 +44,19 @@ impl PodSpec {
         Self { config }
     }
 
-    /// Gives the pod a network of its own.
+    /// Gives the pod its own network.
     pub fn own_network(mut self) -> Self {
         self.namespaces().network = NamespaceMode::Pod.into();
         self
     }
 
-    /// Lets the containers share one PID namespace.
+    /// Shares one PID namespace among the containers.
     pub fn shared_pid(mut self) -> Self {
         self.namespaces().pid = NamespaceMode::Pod.into();
         self
     }
 
-    /// The host name; only a pod with its own network may have one.
+    /// Sets the host name, which only a pod with its own network may have.
     pub fn hostname(mut self, name: &str) -> Self {
         name.clone_into(&mut self.config.hostname);
         self
@@ -77,7 +76,7 @@ impl PodSpec {
         self
     }
 
-    /// Maps a TCP port of the host.
+    /// Maps a TCP port of the host to one of the pod.
     pub fn host_port(mut self, host: u16, container: u16) -> Self {
         self.config.port_mappings.push(PortMapping {
             protocol: Protocol::Tcp.into(),
@@ -88,24 +87,24 @@ impl PodSpec {
         self
     }
 
-    /// Another attempt at the same pod.
+    /// Sets the attempt number.
     pub fn attempt(mut self, attempt: u32) -> Self {
         self.metadata().attempt = attempt;
         self
     }
 
-    /// Changes the configuration in a way of one's own.
+    /// Applies a custom change to the configuration.
     pub fn with(mut self, change: impl FnOnce(&mut PodSandboxConfig)) -> Self {
         change(&mut self.config);
         self
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> PodSandboxConfig {
         self.config.clone()
     }
 
-    /// The pod's name.
+    /// Returns the pod's name.
     pub fn name(&self) -> &str {
         self.config
             .metadata
@@ -113,7 +112,7 @@ impl PodSpec {
             .map_or("", |metadata| &metadata.name)
     }
 
-    /// Where its containers' logs are.
+    /// Returns the log directory of its containers.
     pub fn logs(&self) -> PathBuf {
         PathBuf::from(&self.config.log_directory)
     }

@@ -1,18 +1,18 @@
-//! The bridge of an engine's containers; it carries the test's name.
+//! Network bridge of an engine's containers, named after the test.
 
 use std::process::Command;
 
 use crate::machine;
 use crate::scratch::Scratch;
 
-/// A bridge that goes when it is dropped.
+/// A bridge that is removed on drop.
 #[derive(Debug)]
 pub(super) struct Bridge {
     name: String,
 }
 
 impl Bridge {
-    /// Makes one with the first address of the test's subnet.
+    /// Creates a bridge with the first address of the test's subnet.
     pub(super) fn new(scratch: &Scratch) -> Self {
         let bridge = Self {
             name: scratch.id().to_owned(),
@@ -24,13 +24,13 @@ impl Bridge {
         bridge
     }
 
-    /// Its name.
+    /// Returns the name of the bridge.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// A subnet of unique local addresses that is as good as the test's own.
+/// Returns a subnet of unique local addresses, as unique as the test's IPv4 subnet.
 pub(super) fn subnet_v6(scratch: &Scratch) -> String {
     let number = scratch.id().trim_start_matches("ot");
     let (high, low) = number.split_at(4);

@@ -1,4 +1,4 @@
-//! Another CRI server for an engine: cri-dockerd, or what has its flags, where somebody has it.
+//! A CRI server for an engine: cri-dockerd or a compatible program, if installed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,33 +10,33 @@ use crate::process::Process;
 
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// A server that ends when it is dropped; its pods go on.
+/// A server that ends on drop, while its pods continue to run.
 #[derive(Debug)]
 pub struct CriDockerd {
     process: Process,
     socket: PathBuf,
 }
 
-/// What a server shares with one that is before or after it.
+/// Directories shared with an earlier or later server.
 #[derive(Debug, Clone, Copy)]
 pub struct Shared<'a> {
-    /// CNI's configuration.
+    /// CNI configuration directory.
     pub cni_conf: &'a Path,
-    /// CNI's cached results.
+    /// Cache of CNI results.
     pub cni_cache: &'a Path,
-    /// The directory above the checkpoints.
+    /// Parent directory of the checkpoints.
     pub root: &'a Path,
 }
 
 impl CriDockerd {
-    /// The program that `ORLOP_TEST_CRI_DOCKERD` names.
+    /// Returns the program in `ORLOP_TEST_CRI_DOCKERD`.
     pub fn program() -> Result<PathBuf, String> {
         std::env::var_os("ORLOP_TEST_CRI_DOCKERD")
             .map(PathBuf::from)
             .ok_or_else(|| "has no cri-dockerd (ORLOP_TEST_CRI_DOCKERD names one)".to_owned())
     }
 
-    /// Starts it; its socket and its log are in `dir`.
+    /// Starts the server, with its socket and log in `dir`.
     pub fn start(
         program: &Path,
         engine: &DockerEngine,
@@ -52,7 +52,7 @@ impl CriDockerd {
         Self { process, socket }
     }
 
-    /// The command that serves on this socket.
+    /// Returns the command for a server on this socket.
     pub fn command(
         program: &Path,
         engine: &DockerEngine,
@@ -78,14 +78,14 @@ impl CriDockerd {
         command
     }
 
-    /// Clients on its socket.
+    /// Connects clients to its socket.
     pub async fn cri(&self) -> Cri {
         Cri::connect(&self.socket)
             .await
             .expect("connect to the server's socket")
     }
 
-    /// Its process.
+    /// Returns its process ID.
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }

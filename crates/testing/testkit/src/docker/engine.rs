@@ -1,4 +1,4 @@
-//! Debian's Docker Engine on directories of the test's own, and its command line as a witness.
+//! Debian's Docker Engine in test directories, and the `docker` command to inspect it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -14,7 +14,7 @@ use crate::process::Process;
 use crate::scratch::{Scratch, mount_disk};
 
 const START_LIMIT: Duration = Duration::from_mins(1);
-/// The engine gives its containers ten seconds to end.
+/// Time limit of a stop: the engine gives its containers ten seconds.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
 
 /// An engine that ends with the test.
@@ -22,12 +22,12 @@ const STOP_LIMIT: Duration = Duration::from_secs(30);
 pub struct DockerEngine {
     process: Option<Process>,
     settings: Settings,
-    // Goes after the engine, and before its name does.
+    // Removed after the engine, and before the scratch name is released.
     bridge: Option<Bridge>,
     scratch: Scratch,
 }
 
-/// Whether an engine can be started here.
+/// Checks whether an engine can be started here.
 pub fn can_run() -> Result<(), String> {
     machine::is_root()?;
     for program in ["dockerd", "docker", "containerd", "runc", "busybox"] {
@@ -37,17 +37,17 @@ pub fn can_run() -> Result<(), String> {
 }
 
 impl DockerEngine {
-    /// Describes one.
+    /// Returns a builder for an engine.
     pub fn settings() -> Settings {
         Settings::default()
     }
 
-    /// Starts one without a network of its own.
+    /// Starts an engine without its own network.
     pub fn start() -> Self {
         Settings::default().start()
     }
 
-    /// Starts one whose containers go on without it.
+    /// Starts an engine with live restore.
     pub fn start_with_live_restore() -> Self {
         Settings::default().live_restore().start()
     }
@@ -67,27 +67,27 @@ impl DockerEngine {
         engine
     }
 
-    /// Its socket.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.scratch.run().join("docker.sock")
     }
 
-    /// Its process.
+    /// Returns its process ID.
     pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("the engine runs").pid()
     }
 
-    /// Where its data is.
+    /// Returns its data directory.
     pub fn data(&self) -> PathBuf {
         self.scratch.subdir("docker")
     }
 
-    /// The bridge of its containers, if it has one.
+    /// Returns the bridge of its containers, if it has one.
     pub fn bridge(&self) -> Option<&str> {
         self.bridge.as_ref().map(Bridge::name)
     }
 
-    /// Starts it again on the same directories.
+    /// Restarts it with the same directories.
     pub fn start_again(&mut self) {
         assert!(self.process.is_none(), "the engine still runs");
         std::fs::write(self.scratch.path("daemon.json"), self.daemon_json())
@@ -155,7 +155,7 @@ impl DockerEngine {
         told.to_string()
     }
 
-    /// Ends it as a service manager does.
+    /// Stops it with SIGTERM, as a service manager does.
     pub fn stop(&mut self) {
         self.process
             .take()
@@ -178,7 +178,7 @@ impl DockerEngine {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// Runs the `docker` command.
+    /// Runs the `docker` command and returns its output.
     pub fn try_docker(&self, args: &[&str]) -> Output {
         ask(&program_docker(), &self.socket(), args)
     }
@@ -209,7 +209,7 @@ fn ask(docker: &Path, socket: &Path, args: &[&str]) -> Output {
 impl Drop for DockerEngine {
     fn drop(&mut self) {
         if self.process.is_none() && self.settings.live_restore {
-            // What goes on without it must be ended by it.
+            // Containers with live restore must be removed by a running engine.
             self.start_again();
         }
         if let Some(mut process) = self.process.take() {

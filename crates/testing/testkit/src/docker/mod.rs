@@ -1,7 +1,7 @@
 //! A Docker Engine for tests of the docker backend.
 //!
-//! `ORLOP_TEST_DOCKERD` names another engine's program than the one on the path, so that the same
-//! tests run on a newer engine. `ORLOP_TEST_CRI_DOCKERD` names a cri-dockerd to move pods to and from.
+//! `ORLOP_TEST_DOCKERD` names another engine program, to run the same tests with a newer engine.
+//! `ORLOP_TEST_CRI_DOCKERD` names a cri-dockerd to move pods to and from.
 
 mod bridge;
 mod cri_dockerd;

@@ -1,5 +1,5 @@
-//! An engine that has nothing but names: it brings the images that it is told to bring, and writes down what it is
-//! asked to make. For what Debian's engine is too old for, or too honest.
+//! A fake Docker Engine. It serves the images and containers that a test defines, and records the containers that it is
+//! asked to create, for cases that Debian's engine does not support.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -19,11 +19,11 @@ use tokio::net::UnixStream;
 
 use crate::serve::Background;
 
-/// The id of a pod sandbox that runs, of the pod `pod` in the namespace `default`.
+/// ID of a running pod sandbox, of the pod `pod` in the namespace `default`.
 pub const PRETENDED_SANDBOX: &str =
     "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 
-/// Such an engine; dropping it ends it.
+/// A fake engine, stopped on drop.
 #[derive(Debug)]
 pub struct PretendedEngine {
     socket: PathBuf,
@@ -31,33 +31,33 @@ pub struct PretendedEngine {
     _accepting: Background,
 }
 
-/// Whether it tells of a container when it is asked for that alone.
+/// Whether it responds to an inspection of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Told {
     Yes,
     Never,
 }
 
-/// What it has.
+/// State of the engine.
 #[derive(Debug)]
 struct There {
     has_containerd_images: bool,
-    /// The id that comes of a name and digest.
+    /// Image IDs by the names and digests that can be pulled.
     brings: BTreeMap<String, String>,
-    /// Names of images by their ids.
+    /// Names of images by ID.
     images: BTreeMap<String, BTreeSet<String>>,
     pulled: Vec<String>,
     created: Vec<Value>,
-    /// Containers, as it tells of each, and whether it does.
+    /// Containers, and whether an inspection gets a response.
     containers: Vec<(Value, Told)>,
-    /// The paths that it was asked for, in order, without the version.
+    /// Requested paths in order, without the API version.
     asked: Vec<String>,
-    /// What is to happen, for whoever listens.
+    /// Sender of events.
     happens: tokio::sync::broadcast::Sender<Bytes>,
 }
 
 impl PretendedEngine {
-    /// One that listens beside `dir`'s other files; its images are in containerd's store, or in its own.
+    /// Starts an engine with its socket in `dir`, whose images are in containerd's store or in its own.
     pub fn start(dir: &Path, has_containerd_images: bool) -> Self {
         let socket = dir.join("docker.sock");
         let there = Arc::new(Mutex::new(There {
@@ -79,61 +79,61 @@ impl PretendedEngine {
         }
     }
 
-    /// Its socket.
+    /// Returns the path of its socket.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Whoever pulls this name (`a.example/b@sha256:…`, or with a tag) gets the image with that id.
+    /// Lets pulls of this name (`a.example/b@sha256:…`, or with a tag) return the image with this ID.
     pub fn brings(&self, name: &str, id: &str) {
         let brings = &mut self.there().brings;
         brings.insert(familiar(name), id.to_owned());
     }
 
-    /// It has the image with that id by this name.
+    /// Adds a name to the image with this ID.
     pub fn has(&self, name: &str, id: &str) {
         self.there().call(id, name);
     }
 
-    /// Nothing has this name any more.
+    /// Removes a name.
     pub fn untag(&self, name: &str) {
         self.there().untag(name);
     }
 
-    /// What was pulled, in order.
+    /// Returns the pulled images in order.
     pub fn pulled(&self) -> Vec<String> {
         self.there().pulled.clone()
     }
 
-    /// The names of an image; none if it is not there.
+    /// Returns the names of an image; empty if it does not exist.
     pub fn names(&self, id: &str) -> Vec<String> {
         let there = self.there();
         let names = there.images.get(id).into_iter().flatten();
         names.cloned().collect()
     }
 
-    /// What the containers were to be, in order.
+    /// Returns the configurations of the created containers in order.
     pub fn created(&self) -> Vec<Value> {
         self.there().created.clone()
     }
 
-    /// It has this container, of which `GET /containers/ID/json` tells so.
+    /// Adds a container, which `GET /containers/ID/json` returns.
     pub fn keeps(&self, container: Value) {
         self.there().put(container, Told::Yes);
     }
 
-    /// The same for one that it only lists: whoever asks for it alone waits for ever.
+    /// Adds a container that is listed, but whose inspection never gets a response.
     pub fn hangs_over(&self, container: Value) {
         self.there().put(container, Told::Never);
     }
 
-    /// Those that listen to its events hear this one.
+    /// Sends an event to all listeners.
     pub fn happens(&self, event: &Value) {
-        // It may be that nobody listens.
+        // There may be no listeners.
         let _ = self.there().happens.send(Bytes::from(format!("{event}\n")));
     }
 
-    /// How often it was asked for this path (`/containers/ID/json`).
+    /// Returns how often this path (`/containers/ID/json`) was requested.
     pub fn asked(&self, path: &str) -> usize {
         let there = self.there();
         there.asked.iter().filter(|asked| *asked == path).count()
@@ -195,14 +195,14 @@ fn events(there: &Mutex<There>) -> Body {
 }
 
 impl There {
-    /// One that it has already is as this says from now on.
+    /// Adds or replaces a container.
     fn put(&mut self, container: Value, told: Told) {
         self.containers
             .retain(|(other, _)| other["Id"] != container["Id"]);
         self.containers.push((container, told));
     }
 
-    /// Writes down what it is asked for; `false` if the answer never comes.
+    /// Records a request; `false` if it never gets a response.
     fn is_told(&mut self, path: &str) -> bool {
         let path = path
             .get(1..)
@@ -216,7 +216,7 @@ impl There {
         })
     }
 
-    /// As it lists them: those with each of the labels that are asked for.
+    /// Lists the containers that have all labels of the filter.
     fn listed(&self, filters: Option<String>) -> Value {
         let filters: Value = filters
             .and_then(|filters| serde_json::from_str(&filters).ok())
@@ -332,7 +332,7 @@ impl There {
         Some(json!({ "status": "done" }))
     }
 
-    /// A name means one image.
+    /// Moves a name to an image.
     fn call(&mut self, id: &str, name: &str) {
         self.untag(name);
         let names = self.images.entry(id.to_owned()).or_default();
@@ -371,7 +371,7 @@ fn sandbox() -> Value {
     })
 }
 
-/// A name as engines tell it: they leave out what says that it is Docker Hub's.
+/// Shortens a name as engines do: without the parts that mean Docker Hub.
 fn familiar(name: &str) -> String {
     let name = name.strip_prefix("docker.io/").unwrap_or(name);
     name.strip_prefix("library/").unwrap_or(name).to_owned()

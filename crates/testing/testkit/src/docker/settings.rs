@@ -1,8 +1,8 @@
-//! What a test may say about its engine before it starts.
+//! Builder of an engine.
 
 use super::engine::DockerEngine;
 
-/// An engine being described.
+/// Settings of an engine.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
     pub(super) live_restore: bool,
@@ -14,37 +14,37 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Containers go on while the engine is away.
+    /// Enables live restore.
     pub fn live_restore(mut self) -> Self {
         self.live_restore = true;
         self
     }
 
-    /// A bridge of its own for containers, and ports of the host by its proxy.
+    /// Creates a bridge for containers, with ports of the host through the proxy.
     pub fn bridge(mut self) -> Self {
         self.bridge = true;
         self
     }
 
-    /// The bridge has addresses of both families.
+    /// Gives the bridge IPv4 and IPv6 addresses.
     pub fn ipv6(mut self) -> Self {
         self.ipv6 = true;
         self.bridge()
     }
 
-    /// Its data is on a disk of its own with so many bytes.
+    /// Puts the data on a separate disk with this many bytes.
     pub fn disk(mut self, bytes: u64) -> Self {
         self.disk = Some(bytes);
         self
     }
 
-    /// One more runtime, by the name of its program on the path.
+    /// Adds a runtime by name and program.
     pub fn runtime(mut self, name: &str, program: &str) -> Self {
         self.runtimes.push((name.to_owned(), program.to_owned()));
         self
     }
 
-    /// The runtime of containers that name none.
+    /// Sets the default runtime.
     pub fn default_runtime(mut self, name: &str) -> Self {
         self.default_runtime = Some(name.to_owned());
         self

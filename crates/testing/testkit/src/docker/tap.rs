@@ -1,4 +1,4 @@
-//! A wire tap on an engine's socket: what it is asked is passed on and written down.
+//! A proxy in front of an engine's socket that records requests.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use tokio::net::UnixStream;
 
 use crate::serve::Background;
 
-/// Passes connections on to an engine and notes the requests, until it is dropped.
+/// A recording proxy, stopped on drop.
 #[derive(Debug)]
 pub struct EngineTap {
     socket: PathBuf,
@@ -17,7 +17,7 @@ pub struct EngineTap {
 }
 
 impl EngineTap {
-    /// Taps the engine behind `engine`, beside whose socket that of the tap is.
+    /// Starts a proxy for the engine at `engine`, with its socket in the same directory.
     pub fn on(engine: &Path) -> Self {
         let socket = engine.with_file_name("tap.sock");
         let requests = Requests::default();
@@ -25,7 +25,7 @@ impl EngineTap {
         let accepting = Background::at(&socket, move |client| {
             let (engine, noted) = (engine.clone(), noted.clone());
             async move {
-                // An engine that is away is told by hanging up.
+                // If the engine is down, the connection is closed.
                 if let Ok(server) = UnixStream::connect(engine).await {
                     pass(client, server, noted).await;
                 }
@@ -38,12 +38,12 @@ impl EngineTap {
         }
     }
 
-    /// The socket to be used in place of the engine's.
+    /// Returns the socket to use in place of the engine's.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// What was asked since the last time: `GET /v1.41/containers/json?all=1`.
+    /// Returns the requests since the last call: `GET /v1.41/containers/json?all=1`.
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -72,13 +72,13 @@ async fn pass(client: UnixStream, server: UnixStream, requests: Requests) {
     tokio::join!(answers, asked);
 }
 
-/// Finds the request lines in what a client sends.
+/// Finds the request lines in the bytes of a client.
 fn note(rest: &mut Vec<u8>, bytes: &[u8], requests: &Requests) {
     rest.extend_from_slice(bytes);
     while let Some(end) = rest.windows(2).position(|pair| pair == b"\r\n") {
         let line: Vec<u8> = rest.drain(..end + 2).collect();
         let line = String::from_utf8_lossy(&line);
-        // The last body has no line's end behind it.
+        // The last body may have no newline after it.
         let begun = ["GET /", "POST /", "DELETE /", "HEAD /"]
             .iter()
             .find_map(|method| line.rfind(method));
@@ -90,7 +90,7 @@ fn note(rest: &mut Vec<u8>, bytes: &[u8], requests: &Requests) {
                 .push(line);
         }
     }
-    // Nothing else is as long as a body that is streamed.
+    // Only a streamed body is this long.
     if rest.len() > 64 * 1024 {
         rest.clear();
     }

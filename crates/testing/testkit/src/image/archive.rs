@@ -1,4 +1,4 @@
-//! An image as files: an OCI layout, a docker archive.
+//! Images as files: OCI layout and docker archive.
 
 use std::path::Path;
 
@@ -17,12 +17,12 @@ impl BuiltImage {
         }
     }
 
-    /// An OCI image layout as one archive.
+    /// Returns an OCI image layout as one archive.
     pub fn oci_archive(&self, name: &str) -> Vec<u8> {
         archive(self.oci_files(name))
     }
 
-    /// What `docker save` writes.
+    /// Returns an archive in the format of `docker save`.
     pub fn docker_archive(&self, name: &str) -> Vec<u8> {
         let config = format!("{}.json", hex(self.id()));
         let mut files = vec![(config.clone(), self.config.bytes.clone())];
@@ -46,7 +46,7 @@ impl BuiltImage {
 
     fn oci_files(&self, name: &str) -> Vec<(String, Vec<u8>)> {
         let mut top = self.top.descriptor();
-        // The first is the standard's key; the second is what containerd's import reads.
+        // The first key is the standard's; containerd's import reads the second.
         top["annotations"] = json!({
             "org.opencontainers.image.ref.name": name,
             "io.containerd.image.name": name,

@@ -1,4 +1,4 @@
-//! Artifacts: manifests whose blobs are files, as ORAS and its like push them.
+//! OCI artifacts: manifests whose blobs are files, as pushed by ORAS.
 
 use serde_json::json;
 
@@ -14,37 +14,37 @@ const UNPACK: &str = "io.deis.oras.content.unpack";
 pub struct ArtifactBlob(Blob);
 
 impl ArtifactBlob {
-    /// A file by its name.
+    /// Creates a named file.
     pub fn file(name: &str, content: &[u8]) -> Self {
         Self::nameless("application/octet-stream", content).annotated(TITLE, name)
     }
 
-    /// Bytes of a type, without a name.
+    /// Creates a blob of a media type without a name.
     pub fn nameless(media_type: &str, content: &[u8]) -> Self {
         Self(Blob::new(media_type, content.to_vec(), Hash::Sha256))
     }
 
-    /// The archive of a directory that is to be unpacked.
+    /// Creates an archive of a directory that is to be unpacked.
     pub fn directory(name: &str, layer: Layer) -> Self {
         let kind = "application/vnd.oci.image.layer.v1.tar";
         let archive = Self::nameless(kind, &layer.tar());
         archive.annotated(TITLE, name).annotated(UNPACK, "true")
     }
 
-    /// With an annotation.
+    /// Adds an annotation.
     pub fn annotated(mut self, name: &str, value: &str) -> Self {
         self.0.annotations.insert(name.to_owned(), value.into());
         self
     }
 
-    /// The digest of its bytes.
+    /// Returns the digest of its bytes.
     pub fn digest(&self) -> &str {
         &self.0.digest
     }
 }
 
 impl BuiltImage {
-    /// An artifact of a type. Its id is the digest of its manifest ([`BuiltImage::digest`]).
+    /// Creates an artifact of a type. Its ID is the digest of its manifest ([`BuiltImage::digest`]).
     pub fn artifact(kind: &str, blobs: Vec<ArtifactBlob>) -> Self {
         let layers = blobs.into_iter().map(|blob| blob.0).collect();
         Self::of_blobs(Blob::empty(), layers, json!({ "artifactType": kind }))

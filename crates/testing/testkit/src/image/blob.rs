@@ -1,16 +1,16 @@
-//! A blob of an image: its bytes and their digest.
+//! A blob of an image with its digest.
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256, Sha512};
 
 use super::compression::{Compression, unpack};
 
-/// What names the blobs of an image.
+/// Digest algorithm of the blobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hash {
-    /// As everybody does.
+    /// The usual algorithm.
     Sha256,
-    /// As the specification allows, too.
+    /// The other algorithm in the specification.
     Sha512,
 }
 
@@ -23,21 +23,21 @@ impl Hash {
     }
 }
 
-/// Bytes with a name.
+/// Bytes with a digest.
 #[derive(Debug, Clone)]
 pub struct Blob {
-    /// What it is, as its descriptor says.
+    /// Media type in its descriptor.
     pub media_type: String,
-    /// The digest of the bytes.
+    /// Digest of the bytes.
     pub digest: String,
     /// The bytes.
     pub bytes: Vec<u8>,
-    /// What its descriptor says of it besides.
+    /// Annotations in its descriptor.
     pub annotations: serde_json::Map<String, Value>,
 }
 
 impl Blob {
-    /// Names the bytes.
+    /// Creates a blob from bytes.
     pub fn new(media_type: &str, bytes: Vec<u8>, hash: Hash) -> Self {
         Self {
             media_type: media_type.to_owned(),
@@ -47,17 +47,17 @@ impl Blob {
         }
     }
 
-    /// The configuration of what has none.
+    /// Creates the empty configuration.
     pub fn empty() -> Self {
         Self::json("application/vnd.oci.empty.v1+json", &json!({}))
     }
 
-    /// JSON, such as a manifest.
+    /// Creates a JSON blob, such as a manifest.
     pub fn json(media_type: &str, value: &Value) -> Self {
         Self::new(media_type, to_bytes(value), Hash::Sha256)
     }
 
-    /// The archive that it is, if it is a layer.
+    /// Returns the archive of a layer.
     pub(super) fn unpacked(&self) -> Vec<u8> {
         let suffixes = [("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];
         let known = suffixes
@@ -69,7 +69,7 @@ impl Blob {
         )
     }
 
-    /// How a manifest refers to it.
+    /// Returns the descriptor for a manifest.
     pub fn descriptor(&self) -> Value {
         let mut descriptor = json!({
             "mediaType": self.media_type,
@@ -89,7 +89,7 @@ pub(super) fn written(algorithm: &str, hash: &[u8]) -> String {
     })
 }
 
-/// `sha256:…` of some bytes.
+/// Returns the `sha256:…` digest of bytes.
 pub fn digest(bytes: &[u8]) -> String {
     Hash::Sha256.digest(bytes)
 }

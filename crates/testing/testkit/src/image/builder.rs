@@ -1,4 +1,4 @@
-//! From layers and a config to the manifests and blobs of an image.
+//! Builder of images: from layers and a config to manifests and blobs.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::built::{BuiltImage, OCI_MANIFEST};
 use super::compression::{Compression, pack};
 use crate::image::{Chunked, ChunkedLayer, Cut, Layer, soci};
 
-/// Whose media types the manifests carry.
+/// Format of the manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// OCI image manifest and index.
@@ -16,16 +16,16 @@ pub enum Format {
     Docker,
 }
 
-/// What a layer is made from.
+/// Source of a layer.
 #[derive(Debug)]
 enum Source {
     Archive(Vec<u8>, Compression),
     Chunked(ChunkedLayer),
-    /// A file system, and its media type.
+    /// An EROFS filesystem, and its media type.
     Erofs(Vec<u8>, String),
 }
 
-/// An image being described.
+/// Description of an image.
 #[derive(Debug)]
 pub struct ImageBuilder {
     layers: Vec<Source>,
@@ -40,7 +40,7 @@ pub struct ImageBuilder {
 }
 
 impl ImageBuilder {
-    /// An image without layers.
+    /// Creates an image without layers.
     pub fn new() -> Self {
         let mut config = serde_json::Map::new();
         config.insert("Env".to_owned(), json!(["PATH=/bin:/usr/bin"]));
@@ -57,14 +57,14 @@ impl ImageBuilder {
         }
     }
 
-    /// One layer of busybox whose command is the shell.
+    /// Creates an image with a layer of busybox and the shell as command.
     pub fn busybox() -> Self {
         Self::new()
             .layer(Layer::busybox())
             .config("Cmd", json!(["sh"]))
     }
 
-    /// Adds a layer, gzipped; where all is to be fetched bit by bit (`$ORLOP_TEST_IMAGE_STORE` is `lazy`), as eStargz.
+    /// Adds a gzip layer, or an eStargz layer if the tests use lazy pulling (`$ORLOP_TEST_IMAGE_STORE` is `lazy`).
     pub fn layer(self, layer: Layer) -> Self {
         match std::env::var("ORLOP_TEST_IMAGE_STORE").as_deref() {
             Ok("lazy") if self.hash == Hash::Sha256 => self.chunked(layer, Chunked::EStargz),
@@ -77,32 +77,32 @@ impl ImageBuilder {
         self.archive(layer.tar(), compression)
     }
 
-    /// Adds a layer from its archive, which may be anything.
+    /// Adds a layer from an archive, which may be invalid.
     pub fn archive(mut self, tar: Vec<u8>, compression: Compression) -> Self {
         self.layers.push(Source::Archive(tar, compression));
         self
     }
 
-    /// Adds a layer that can be fetched bit by bit.
+    /// Adds a layer that supports lazy pulling.
     pub fn chunked(self, layer: Layer, form: Chunked) -> Self {
         self.cut(layer.chunked(form, &Cut::new()))
     }
 
-    /// Adds a layer that was packed so that it can be fetched bit by bit.
+    /// Adds a packed layer that supports lazy pulling.
     pub fn cut(mut self, layer: ChunkedLayer) -> Self {
         self.layers.push(Source::Chunked(layer));
         self
     }
 
-    /// Adds a layer that is an image of EROFS, compressed if its media type ends so.
+    /// Adds an EROFS image as a layer, compressed if the media type says so.
     pub fn erofs(mut self, image: Vec<u8>, media_type: &str) -> Self {
         self.layers
             .push(Source::Erofs(image, media_type.to_owned()));
         self
     }
 
-    /// Puts a SOCI index (version 2) beside the image, and its digest into the manifest: it says how all layers that
-    /// are plain gzip can be entered, each after so many bytes of its archive.
+    /// Adds a SOCI index (version 2) and its digest in the manifest. It has checkpoints for all plain gzip layers, each
+    /// after this many bytes of the archive.
     pub fn soci(mut self, apart: u64) -> Self {
         self.soci = Some(apart);
         self
@@ -114,7 +114,7 @@ impl ImageBuilder {
         self
     }
 
-    /// A label that makes this image differ from others with the same layers.
+    /// Adds a label that distinguishes this image from others with the same layers.
     pub fn marked(self, mark: &str) -> Self {
         self.config("Labels", json!({ "mark": mark }))
     }
@@ -125,37 +125,37 @@ impl ImageBuilder {
         self
     }
 
-    /// Chooses the media types; OCI if not said.
+    /// Sets the format; the default is OCI.
     pub fn format(mut self, format: Format) -> Self {
         self.format = format;
         self
     }
 
-    /// Chooses what names the blobs.
+    /// Sets the digest algorithm.
     pub fn hash(mut self, hash: Hash) -> Self {
         self.hash = hash;
         self
     }
 
-    /// Chooses what it is for; this machine if not said.
+    /// Sets the platform; the default is this machine.
     pub fn platform(mut self, os: &str, architecture: &str) -> Self {
         os.clone_into(&mut self.os);
         architecture.clone_into(&mut self.architecture);
         self
     }
 
-    /// Puts an index on top, where another architecture comes before the host's.
+    /// Adds an index, in which another architecture comes before the host's.
     pub fn index(mut self) -> Self {
         self.index = true;
         self
     }
 
-    /// Makes all blobs.
+    /// Builds all blobs.
     pub fn build(mut self) -> BuiltImage {
         let types = MediaTypes::of(self.format);
         let hash = self.hash;
         let diff_ids: Vec<_> = self.layers.iter().map(|from| from.diff_id(hash)).collect();
-        // What is packed fastest has few blocks, and can be entered nowhere else.
+        // The fastest compression has few blocks, so there are few positions for checkpoints.
         let effort = if self.soci.is_some() { 6 } else { 1 };
         let sources = std::mem::take(&mut self.layers);
         let (layers, tars): (Vec<_>, Vec<_>) = sources
@@ -202,7 +202,7 @@ impl ImageBuilder {
         }
     }
 
-    /// The config and the manifest for one architecture.
+    /// Creates the config and the manifest for one architecture.
     fn for_platform(
         &self,
         architecture: &str,
@@ -255,7 +255,7 @@ impl Source {
         }
     }
 
-    /// The layer as it travels, and as an archive where that is at hand.
+    /// Returns the compressed layer, and its archive if that is available.
     fn made(self, types: &MediaTypes, hash: Hash, effort: u32) -> (Blob, Vec<u8>) {
         match self {
             Self::Erofs(image, media_type) => {
@@ -322,7 +322,7 @@ impl MediaTypes {
     }
 }
 
-/// The host's architecture in Go's words, which images use.
+/// Returns the host's architecture by Go's name, as in images.
 pub fn host_architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

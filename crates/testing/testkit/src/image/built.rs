@@ -1,4 +1,4 @@
-//! A built image: all its blobs.
+//! A built image with all its blobs.
 
 use serde_json::{Value, json};
 
@@ -9,25 +9,25 @@ pub(super) const OCI_MANIFEST: &str = "application/vnd.oci.image.manifest.v1+jso
 /// An image ready to be pushed or archived.
 #[derive(Debug, Clone)]
 pub struct BuiltImage {
-    /// What the image's name resolves to: an index or a manifest.
+    /// Index or manifest that the image's name resolves to.
     pub top: Blob,
-    /// The manifests that an index names, the host's own platform last.
+    /// Manifests of the index; the host's platform is last.
     pub manifests: Vec<Blob>,
-    /// The config of the host's platform; its digest is the image's id.
+    /// Config of the host's platform; its digest is the image ID.
     pub config: Blob,
-    /// Configs of the other platforms.
+    /// Configs of other platforms.
     pub other_configs: Vec<Blob>,
-    /// The layers as they travel, lowest first.
+    /// Compressed layers, lowest first.
     pub layers: Vec<Blob>,
-    /// The layers as bare archives, lowest first. Those that can be fetched bit by bit are left empty: they may be
-    /// large, and [`ChunkedLayer::archive`](crate::image::ChunkedLayer::archive) makes them.
+    /// Layers as plain archives, lowest first. Those for lazy pulling are empty, as they may be large;
+    /// [`ChunkedLayer::archive`](crate::image::ChunkedLayer::archive) creates them.
     pub tars: Vec<Vec<u8>>,
-    /// What is pushed beside the image, each by its digest: what the image names without being made of it.
+    /// Artifacts to push together with the image, by digest.
     pub beside: Vec<BuiltImage>,
 }
 
 impl BuiltImage {
-    /// What an OCI manifest of these blobs names. Other fields of the manifest are in `more`.
+    /// Creates an OCI manifest of these blobs, with further fields in `more`.
     pub fn of_blobs(config: Blob, layers: Vec<Blob>, more: Value) -> Self {
         let mut manifest = json!({
             "schemaVersion": 2,
@@ -42,7 +42,7 @@ impl BuiltImage {
         Self::beneath(top, config, layers)
     }
 
-    /// One whose name resolves to `top`.
+    /// Creates an image whose name resolves to `top`.
     pub fn beneath(top: Blob, config: Blob, layers: Vec<Blob>) -> Self {
         Self {
             top,
@@ -55,17 +55,17 @@ impl BuiltImage {
         }
     }
 
-    /// What CRI calls the image's id.
+    /// Returns the image ID in the CRI.
     pub fn id(&self) -> &str {
         &self.config.digest
     }
 
-    /// The digest that the image's name resolves to.
+    /// Returns the digest that the image's name resolves to.
     pub fn digest(&self) -> &str {
         &self.top.digest
     }
 
-    /// Configs and layers: all that is not a manifest.
+    /// Returns configs and layers: all blobs that are no manifests.
     pub fn blobs(&self) -> impl Iterator<Item = &Blob> {
         self.layers
             .iter()

@@ -1,11 +1,11 @@
-//! Compresses and decompresses archives.
+//! Compression and decompression of archives.
 
 use std::io::{Read as _, Write as _};
 
-/// How a layer is packed.
+/// Compression of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// A bare archive.
+    /// No compression.
     Plain,
     /// gzip.
     Gzip,
@@ -28,7 +28,7 @@ pub(super) fn pack(tar: &[u8], compression: Compression, effort: u32) -> Vec<u8>
     }
 }
 
-/// The archive that a layer is.
+/// Returns the archive of a layer.
 pub(super) fn unpack(layer: &[u8], compression: Compression) -> Vec<u8> {
     let mut tar = Vec::new();
     let read = match compression {

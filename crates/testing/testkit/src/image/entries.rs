@@ -1,4 +1,4 @@
-//! The entries of an archive, as tables of contents tell of them.
+//! Parser of archive entries, for tables of contents.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,33 +8,33 @@ use tar::EntryType;
 const BLOCK: usize = 512;
 const XATTR: &str = "SCHILY.xattr.";
 
-/// An entry, and where it is in its archive.
+/// An entry with its position in the archive.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// Its name as the archive has it.
+    /// Name in the archive.
     pub(super) name: Vec<u8>,
-    /// What all tables of contents call what it is.
+    /// Type in tables of contents.
     pub(super) kind: &'static str,
     pub(super) target: Vec<u8>,
     pub(super) mode: u32,
     pub(super) uid: u64,
     pub(super) gid: u64,
-    /// As RFC 3339 has it.
+    /// In RFC 3339.
     pub(super) mtime: String,
     pub(super) device: (u32, u32),
     pub(super) xattrs: BTreeMap<String, Vec<u8>>,
-    /// Its headers, those of extensions too.
+    /// Range of its headers, including extended ones.
     pub(super) head: Range<usize>,
     pub(super) content: Range<usize>,
 }
 
 impl Entry {
-    /// The name without what is not needed of it: as a path from the root that all entries of a file share.
+    /// Returns the normalized path, which all entries of a file share.
     pub(super) fn path(&self) -> &[u8] {
         path(&self.name)
     }
 
-    /// Where it ends: content is filled up to whole blocks.
+    /// Returns its end: content is padded to whole blocks.
     pub(super) fn end(&self) -> usize {
         self.content.end.next_multiple_of(BLOCK)
     }
@@ -44,7 +44,7 @@ impl Entry {
     }
 }
 
-/// A name without a beginning or an end that says nothing.
+/// Removes redundant prefixes and suffixes of a name.
 pub(super) fn path(mut name: &[u8]) -> &[u8] {
     while let Some(rest) = name.strip_prefix(b"./").or(name.strip_prefix(b"/")) {
         name = rest;
@@ -55,7 +55,7 @@ pub(super) fn path(mut name: &[u8]) -> &[u8] {
     if name == b"." { b"" } else { name }
 }
 
-/// All entries of an archive, in its order; what says something of all of them (`pax_global_header`) is none.
+/// Returns all entries of an archive in order, without global headers (`pax_global_header`).
 pub(super) fn entries(archive: &[u8]) -> Vec<Entry> {
     let mut found = Vec::new();
     let mut begin = 0;
@@ -122,7 +122,7 @@ fn described(entry: &tar::Entry<'_, &[u8]>, head: &[u8], begin: usize) -> Option
     })
 }
 
-/// The records of an entry's extended headers. Their values may be any bytes, which the archive's reader splits.
+/// Returns the records of extended headers. Values may contain any bytes, including newlines.
 fn records(mut head: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     while head.len() > BLOCK {
@@ -142,7 +142,7 @@ fn records(mut head: &[u8]) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// The first record, and what is behind it: its length, a blank, the key, `=`, the value and a line's end (POSIX).
+/// Parses the first record, and returns the rest: its length, a blank, the key, `=`, the value and a newline (POSIX).
 fn record(records: &[u8]) -> Option<(String, Vec<u8>, &[u8])> {
     let blank = records.iter().position(|byte| *byte == b' ')?;
     let length: usize = str::from_utf8(&records[..blank]).ok()?.parse().ok()?;
@@ -153,7 +153,7 @@ fn record(records: &[u8]) -> Option<(String, Vec<u8>, &[u8])> {
     Some((key, record[equals + 1..].to_vec(), behind))
 }
 
-/// A time that is told in seconds, perhaps with a fraction.
+/// Converts a time in seconds with an optional fraction.
 fn rfc_3339(seconds: &str) -> String {
     let (whole, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
     let nanoseconds = format!("{fraction:0<9}")[..9].parse::<i32>().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Large trees, made file by file: the same each time, and never all in memory.
+//! Large reproducible trees that are generated file by file, never completely in memory.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use super::{Chunked, ChunkedLayer, ChunkedWriter, Cut, Layer};
 /// Directories in each directory.
 const FAN: usize = 16;
 
-/// So many files with so many bytes in all, in so many directories.
+/// A tree with a number of files, directories and total bytes.
 #[derive(Debug, Clone)]
 pub struct LargeTree {
     files: usize,
@@ -18,8 +18,8 @@ pub struct LargeTree {
 }
 
 impl LargeTree {
-    /// Files of noise that don't compress. They differ in size: none is larger than twice the average, but for the
-    /// first one, which has what is left over.
+    /// Creates files of incompressible noise. Sizes differ, up to twice the average, except that the first file also
+    /// has the remainder.
     pub fn new(files: usize, directories: usize, bytes: u64) -> Self {
         assert!(files > 0 && directories > 0, "a tree has something in it");
         Self {
@@ -31,34 +31,34 @@ impl LargeTree {
         }
     }
 
-    /// Other content than with another seed.
+    /// Sets a seed for different content.
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Content that compresses to about half.
+    /// Uses content that compresses to about half.
     pub fn words(mut self) -> Self {
         self.words = true;
         self
     }
 
-    /// How many files there are; they are numbered from 0.
+    /// Returns the number of files, which are numbered from 0.
     pub fn files(&self) -> usize {
         self.files
     }
 
-    /// The path of a file.
+    /// Returns the path of a file.
     pub fn path(&self, file: usize) -> String {
         format!("{}/f{file}", directory(file % self.directories))
     }
 
-    /// Bytes of a file.
+    /// Returns the size of a file.
     pub fn size(&self, file: usize) -> usize {
         let files = self.files as u64;
         let average = self.bytes / files;
         let left = if file == 0 { self.bytes % files } else { 0 };
-        // Of two files one has more than the average by what the other lacks.
+        // In each pair of files, one exceeds the average by what the other lacks.
         let pair = file / 2;
         let alone = pair * 2 + 1 == self.files;
         let more = if alone || average == 0 {
@@ -74,14 +74,14 @@ impl LargeTree {
         usize::try_from(size).expect("a file fits into memory")
     }
 
-    /// The content of a file.
+    /// Returns the content of a file.
     pub fn content(&self, file: usize) -> Vec<u8> {
         let mut noise = Noise::new(self.seed, file as u64 ^ (1 << 40));
         let mut content = vec![0; self.size(file).next_multiple_of(8)];
         for word in content.as_chunks_mut::<8>().0 {
             let next = noise.next();
             *word = if self.words {
-                // Of each byte four bits are another: the letters from `a` to `o`, and a sign.
+                // Only four bits of each byte vary: the letters from `a` to `o`, and one symbol.
                 ((next & 0x0f0f_0f0f_0f0f_0f0f) | 0x6060_6060_6060_6060).to_le_bytes()
             } else {
                 next.to_le_bytes()
@@ -91,7 +91,7 @@ impl LargeTree {
         content
     }
 
-    /// The tree as a layer that can be fetched bit by bit. What is to come first are files of it.
+    /// Returns the tree as a layer for lazy pulling. Prioritized files must be files of the tree.
     pub fn chunked(&self, form: Chunked, cut: &Cut) -> ChunkedLayer {
         let mut writer = ChunkedWriter::new(form, cut);
         let landmark = cut.landmarks && form != Chunked::ZstdChunked;
@@ -122,7 +122,7 @@ impl LargeTree {
         writer.finish()
     }
 
-    /// The tree as a layer, which is as large as it.
+    /// Returns the tree as a layer in memory.
     pub fn layer(&self) -> Layer {
         let mut whole = Layer::new();
         for number in 0..self.directories {
@@ -134,13 +134,13 @@ impl LargeTree {
         whole
     }
 
-    /// A file, as a layer of its own.
+    /// Returns a file as a separate layer.
     fn file(&self, number: usize) -> Layer {
         Layer::new().file(&self.path(number), self.content(number), 0o644)
     }
 }
 
-/// The path of a directory; those it is in have lower numbers.
+/// Returns the path of a directory; its parents have lower numbers.
 fn directory(number: usize) -> String {
     match number {
         0 => "tree".to_owned(),
@@ -148,14 +148,14 @@ fn directory(number: usize) -> String {
     }
 }
 
-/// Numbers without order (xorshift).
+/// Pseudorandom numbers (xorshift).
 struct Noise(u64);
 
 impl Noise {
     fn new(seed: u64, number: u64) -> Self {
         let mixed = (seed ^ number.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mut noise = Self(mixed | 1);
-        // Of seeds that are near each other the first numbers are, too.
+        // Similar seeds have similar first numbers, which are skipped.
         for _ in 0..8 {
             noise.next();
         }

@@ -1,4 +1,4 @@
-//! One layer as a tar archive, the same bytes each time it is made.
+//! A layer as a reproducible tar archive.
 
 use std::process::Command;
 use std::sync::OnceLock;
@@ -7,7 +7,7 @@ use tar::{EntryType, Header};
 
 use crate::machine;
 
-/// A layer being written. Paths are relative; parents are not made by themselves.
+/// A layer being written. Paths are relative; parent directories are not created implicitly.
 #[allow(
     missing_debug_implementations,
     reason = "an archive under way has nothing to show"
@@ -18,7 +18,7 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// An empty layer.
+    /// Creates an empty layer.
     pub fn new() -> Self {
         Self {
             tar: tar::Builder::new(Vec::new()),
@@ -26,13 +26,12 @@ impl Layer {
         }
     }
 
-    /// A small root file system around the machine's busybox-static: a shell and all
-    /// its applets in `/bin`, users `root`, `daemon`, `www-data` and `sailor` (1000:1000,
-    /// also in group `deck`, 2000).
+    /// Creates a small root filesystem with busybox-static: a shell and all its applets in `/bin`, users `root`,
+    /// `daemon`, `www-data` and `sailor` (1000:1000, also in group `deck`, 2000).
     pub fn busybox() -> Self {
         static TREE: OnceLock<Vec<u8>> = OnceLock::new();
         let mut layer = Self::new();
-        // Concatenated archives without an end mark between them are one archive.
+        // Concatenated archives without end markers between them are one archive.
         layer
             .tar
             .get_mut()
@@ -40,23 +39,23 @@ impl Layer {
         layer
     }
 
-    /// Who owns the entries that follow.
+    /// Sets the owner of the following entries.
     pub fn owner(mut self, uid: u64, gid: u64) -> Self {
         self.owner = (uid, gid);
         self
     }
 
-    /// A directory.
+    /// Adds a directory.
     pub fn dir(self, path: &str, mode: u32) -> Self {
         self.entry(EntryType::Directory, path, mode, &[])
     }
 
-    /// A regular file.
+    /// Adds a regular file.
     pub fn file(self, path: &str, content: impl AsRef<[u8]>, mode: u32) -> Self {
         self.entry(EntryType::Regular, path, mode, content.as_ref())
     }
 
-    /// A file of `size` bytes that don't compress, the same each time.
+    /// Adds a file of `size` reproducible incompressible bytes.
     pub fn noise(self, path: &str, size: usize) -> Self {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         let content: Vec<u8> = std::iter::repeat_with(|| {
@@ -71,22 +70,22 @@ impl Layer {
         self.file(path, content, 0o644)
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub fn symlink(self, path: &str, target: &str) -> Self {
         self.link(EntryType::Symlink, path, target, 0o777)
     }
 
-    /// A hard link to an entry of this layer; the mode is the one that both then have.
+    /// Adds a hard link to an entry of this layer; both get the mode.
     pub fn hardlink(self, path: &str, target: &str, mode: u32) -> Self {
         self.link(EntryType::Link, path, target, mode)
     }
 
-    /// A named pipe.
+    /// Adds a named pipe.
     pub fn fifo(self, path: &str, mode: u32) -> Self {
         self.entry(EntryType::Fifo, path, mode, &[])
     }
 
-    /// A character device.
+    /// Adds a character device.
     pub fn device(mut self, path: &str, major: u32, minor: u32, mode: u32) -> Self {
         let mut header = self.header(EntryType::Char, mode, 0);
         header.set_device_major(major).expect("a major number fits");
@@ -97,7 +96,7 @@ impl Layer {
         self
     }
 
-    /// Takes away what a lower layer has at `path`.
+    /// Adds a whiteout, which removes `path` of lower layers.
     pub fn whiteout(self, path: &str) -> Self {
         let marker = match path.rsplit_once('/') {
             Some((parent, name)) => format!("{parent}/.wh.{name}"),
@@ -106,12 +105,12 @@ impl Layer {
         self.file(&marker, "", 0o644)
     }
 
-    /// Hides all that lower layers have in the directory `path`.
+    /// Adds an opaque marker, which hides the content of directory `path` in lower layers.
     pub fn opaque(self, path: &str) -> Self {
         self.file(&format!("{path}/.wh..wh..opq"), "", 0o644)
     }
 
-    /// Gives the entry that follows an extended attribute.
+    /// Sets an extended attribute of the following entry.
     pub fn xattr(mut self, name: &str, value: &[u8]) -> Self {
         let key = format!("SCHILY.xattr.{name}");
         self.tar
@@ -120,8 +119,8 @@ impl Layer {
         self
     }
 
-    /// An entry whose name and link target go into the header as they are: what an
-    /// honest writer refuses (`..`, absolute paths, NUL-free rubbish). At most 100 bytes each.
+    /// Adds an entry with unchecked name and link target, each at most 100 bytes: values that tar libraries refuse
+    /// (`..`, absolute paths, NUL-free rubbish).
     pub fn raw(mut self, kind: EntryType, name: &[u8], target: &[u8], content: &[u8]) -> Self {
         let mut header = self.header(kind, 0o644, content.len());
         let fields = header.as_old_mut();
@@ -132,7 +131,7 @@ impl Layer {
         self
     }
 
-    /// The archive.
+    /// Returns the archive.
     pub fn tar(self) -> Vec<u8> {
         self.tar.into_inner().expect("finish an archive in memory")
     }
@@ -171,7 +170,7 @@ impl Default for Layer {
     }
 }
 
-/// The entries of [`Layer::busybox`], without the archive's end mark.
+/// Returns the entries of [`Layer::busybox`] without an end marker.
 fn busybox_tree() -> Vec<u8> {
     let busybox = machine::program("busybox").unwrap_or_else(|e| panic!("{e}"));
     let program = std::fs::read(&busybox).expect("read busybox");

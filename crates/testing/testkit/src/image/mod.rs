@@ -1,4 +1,4 @@
-//! Images made on the spot: layers, manifests of both kinds, indexes; pushed or archived.
+//! Generated images: layers, OCI and Docker manifests, indexes; pushed or archived.
 
 mod archive;
 mod artifact;

@@ -1,4 +1,4 @@
-//! An image into a registry.
+//! Pushes images into a registry.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use crate::image::{Blob, BuiltImage, ImageBuilder};
 use crate::registry::{Login, Registry};
 
 impl Registry {
-    /// An open registry with busybox in it, and the image's name there.
+    /// Starts an open registry with busybox, and returns the image's name.
     pub async fn with_busybox() -> (Self, String) {
         let registry = Self::start();
         let image = ImageBuilder::busybox().build();
@@ -35,7 +35,7 @@ impl Registry {
     }
 }
 
-/// Bytes of a blob that are sent at once.
+/// Size of an upload part.
 const PART: usize = 16 << 20;
 
 struct Target<'a> {
@@ -76,7 +76,7 @@ impl Target<'_> {
         );
         let mut path = location(&answer)?;
         let octets = Some("application/octet-stream");
-        // In parts: a large blob is not in memory twice.
+        // In parts, so that a large blob is not in memory twice.
         let (parts, last) = blob
             .bytes
             .split_at(blob.bytes.len().saturating_sub(1) / PART * PART);
@@ -135,7 +135,7 @@ impl Target<'_> {
     }
 }
 
-/// Where an upload goes on. The registry answers with an absolute address; only its path matters to us.
+/// Returns the path to continue an upload at. The registry returns an absolute URL.
 fn location(answer: &Answer) -> anyhow::Result<String> {
     let location = answer.headers[header::LOCATION].to_str()?;
     Ok(match location.split_once("://") {

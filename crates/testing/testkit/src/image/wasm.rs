@@ -1,4 +1,4 @@
-//! Modules of WebAssembly, put together byte by byte, and the artifacts that they are published as.
+//! WebAssembly modules, assembled byte by byte, and their OCI artifacts.
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,17 @@ use super::built::BuiltImage;
 const OCI_CONFIG: &str = "application/vnd.oci.image.config.v1+json";
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
-/// How a module ends.
+/// End of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// With this exit code.
+    /// Exits with this code.
     Code(u8),
-    /// Never; it keeps a processor busy.
+    /// Never ends, and uses a full CPU.
     Never,
 }
 
-/// A module that prints its arguments, its environment and a text (`WASI`, preview 1), each word of
-/// the first two with a NUL behind it.
+/// Returns a module that prints its arguments, its environment and a text (`WASI`, preview 1). Each argument and
+/// variable is followed by a NUL.
 pub fn module(text: &str, ending: Ending) -> Vec<u8> {
     const COUNT: i32 = 0;
     const SIZE: i32 = 4;
@@ -28,10 +28,10 @@ pub fn module(text: &str, ending: Ending) -> Vec<u8> {
     const POINTERS: i32 = 0x2000;
     const WORDS: i32 = 0x4000;
     const TEXT: i32 = 0x1000;
-    // Imported functions have their numbers in order.
+    // Imported functions are numbered in order.
     const WRITE: u8 = 4;
     const EXIT: u8 = 5;
-    // Of two and of four numbers that give one, of one that gives none, of none.
+    // Types: two and four numbers to one, one to none, none to none.
     let two = function_type(2, true);
     let four = function_type(4, true);
     let types = vector([two, four, function_type(1, false), function_type(0, false)]);
@@ -85,7 +85,7 @@ pub fn module(text: &str, ending: Ending) -> Vec<u8> {
     for (id, section) in [
         (1, types),
         (2, imports),
-        // One function, of the type that takes and gives nothing.
+        // One function without parameters and results.
         (3, vec![1, 3]),
         // One memory of at least one page of 64 KiB.
         (5, vec![1, 0, 1]),
@@ -133,7 +133,7 @@ impl Code {
     }
 }
 
-/// A function of so many numbers.
+/// Type of a function with this many parameters.
 fn function_type(numbers: u8, gives_one: bool) -> Vec<u8> {
     let mut kind = vec![0x60, numbers];
     kind.extend(std::iter::repeat_n(0x7f, numbers.into()));
@@ -167,7 +167,7 @@ fn unsigned(mut number: usize) -> Vec<u8> {
     }
 }
 
-/// LEB128 of a number with a sign.
+/// Signed LEB128.
 fn signed(mut number: i32) -> Vec<u8> {
     let mut encoded = Vec::new();
     loop {
@@ -183,7 +183,7 @@ fn signed(mut number: i32) -> Vec<u8> {
 }
 
 impl BuiltImage {
-    /// A module as CNCF's "Wasm OCI Artifact Layout" has it.
+    /// Creates an artifact of CNCF's "Wasm OCI Artifact Layout".
     pub fn wasm_artifact(module: &[u8]) -> Self {
         let config = json!({
             "created": "2023-11-14T22:13:20Z",
@@ -195,7 +195,7 @@ impl BuiltImage {
         Self::of_module(kind, &config, &[("application/wasm", module)])
     }
 
-    /// A module as the layer of an image, as runwasi's `oci-tar-builder` makes it.
+    /// Creates an image with the module as a layer, as runwasi's `oci-tar-builder` does.
     pub fn wasm_image(module: &[u8], entrypoint: &[&str]) -> Self {
         let hex = digest(module).replace("sha256:", "");
         let all = digest(hex.as_bytes()).replace("sha256:", "");
@@ -212,14 +212,14 @@ impl BuiltImage {
         Self::of_module(OCI_CONFIG, &config, &[(layer, module)])
     }
 
-    /// Any artifact: the type of its configuration, that, and its layers with their types.
+    /// Creates any artifact from its type, its configuration, and its layers with their media types.
     pub fn of_module(kind: &str, config: &Value, layers: &[(&str, &[u8])]) -> Self {
         let layers = layers.iter();
         let layers = layers.map(|(kind, bytes)| Blob::new(kind, bytes.to_vec(), Hash::Sha256));
         Self::of_blobs(Blob::json(kind, config), layers.collect(), json!({}))
     }
 
-    /// An index of images, each with its platform; `config` is the first's.
+    /// Creates an index of images, each with its platform; `config` is the first's.
     pub fn index_of(images: Vec<(Self, Value)>) -> Self {
         let entry = |(image, platform): &(Self, Value)| {
             let mut entry = image.top.descriptor();

@@ -1,24 +1,24 @@
-//! What a test may say about its node before it starts.
+//! Builder of a node under test.
 
 use std::path::{Path, PathBuf};
 
 use crate::node::run_binary;
 
-/// Whose runtime a node runs.
+/// Container runtime of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Which {
-    /// Our own.
+    /// orlop.
     Orlop,
-    /// containerd, the reference: Debian's, or the one that `ORLOP_TEST_CONTAINERD` names.
+    /// containerd as the reference: Debian's, or the one in `ORLOP_TEST_CONTAINERD`.
     Containerd,
-    /// The CRI-O that `ORLOP_TEST_CRIO` names.
+    /// The CRI-O in `ORLOP_TEST_CRIO`.
     Crio,
-    /// The cri-dockerd that `ORLOP_TEST_CRI_DOCKERD` names, on Debian's engine.
+    /// The cri-dockerd in `ORLOP_TEST_CRI_DOCKERD`, with Debian's Docker Engine.
     CriDockerd,
 }
 
 impl Which {
-    /// What the environment asks for.
+    /// Returns the runtime that the environment selects.
     pub fn from_environment() -> Self {
         match std::env::var("ORLOP_TEST_PEER").as_deref() {
             Err(_) | Ok("") => Self::Orlop,
@@ -32,7 +32,7 @@ impl Which {
     }
 }
 
-/// A node being described.
+/// Description of a node.
 #[derive(Debug, Clone)]
 pub struct NodeBuilder {
     pub(super) which: Which,
@@ -41,11 +41,11 @@ pub struct NodeBuilder {
     pub(super) drop_in: String,
     pub(super) args: Vec<String>,
     pub(super) env: Vec<(String, String)>,
-    /// The directory of another version's programs.
+    /// Directory with programs of another version.
     pub(super) programs: Option<PathBuf>,
-    /// Whether the reference runs pods by our shim.
+    /// Whether the reference uses orlop's shim.
     pub(super) our_shim: bool,
-    /// The server of stargz-snapshotter that the reference's images go to.
+    /// Server of stargz-snapshotter for the reference.
     pub(super) stargz: Option<PathBuf>,
 }
 
@@ -68,61 +68,59 @@ impl NodeBuilder {
         }
     }
 
-    /// The OCI runtime of its pods; if not said `$ORLOP_TEST_RUNTIME`, or ours, and runc of the
-    /// reference.
+    /// Sets the OCI runtime. The default is `$ORLOP_TEST_RUNTIME`, or orlop's; runc for the reference.
     pub fn runtime(mut self, program: &str) -> Self {
         program.clone_into(&mut self.runtime);
         self
     }
 
-    /// The configuration file, in TOML (orlop only; the reference has its own tongue).
-    ///
-    /// What the kit needs comes in a drop-in and wins over it.
+    /// Sets the configuration file in TOML (orlop only). Settings that the test kit needs are in a drop-in and take
+    /// precedence.
     pub fn config(mut self, toml: &str) -> Self {
         self.config.push_str(toml);
         self.config.push('\n');
         self
     }
 
-    /// A drop-in that wins over what the kit says, in TOML (orlop only).
+    /// Adds a drop-in in TOML with precedence over the test kit's settings (orlop only).
     pub fn drop_in(mut self, toml: &str) -> Self {
         self.drop_in.push_str(toml);
         self.drop_in.push('\n');
         self
     }
 
-    /// One more word on the daemon's command line (orlop only).
+    /// Adds an argument of the daemon (orlop only).
     pub fn arg(mut self, word: &str) -> Self {
         self.args.push(word.to_owned());
         self
     }
 
-    /// A variable of the daemon's environment.
+    /// Sets an environment variable of the daemon.
     pub fn env(mut self, key: &str, value: &str) -> Self {
         self.env.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// The programs of another version, by their directory (orlop only).
+    /// Uses the programs of another version from a directory (orlop only).
     pub fn programs(mut self, dir: &Path) -> Self {
         self.programs = Some(dir.to_owned());
         self
     }
 
-    /// Has the reference run its pods by `containerd-shim-orlop-v1`.
+    /// Lets the reference use `containerd-shim-orlop-v1`.
     pub fn our_shim(mut self) -> Self {
         self.our_shim = true;
         self
     }
 
-    /// Has the reference mount images while they are fetched, by a server of stargz-snapshotter
+    /// Lets the reference mount images lazily with a server of stargz-snapshotter
     /// ([`machine::stargz_server`](crate::machine::stargz_server)).
     pub fn stargz(mut self, server: &Path) -> Self {
         self.stargz = Some(server.to_owned());
         self
     }
 
-    /// Fails where something is asked of another's runtime that it is not told of.
+    /// Panics if another runtime than orlop has settings that it does not support.
     pub(super) fn check(&self) {
         if let Some(what) = self.not_told() {
             let which = self.which;
@@ -130,7 +128,7 @@ impl NodeBuilder {
         }
     }
 
-    /// What the node's runtime is not told of.
+    /// Returns the settings that the node's runtime does not support.
     fn not_told(&self) -> Option<&'static str> {
         let is_reference = self.which == Which::Containerd;
         let asked = [
@@ -168,7 +166,7 @@ mod tests {
     #[test]
     fn another_s_runtime_is_asked_for_nothing_that_it_is_not_told_of() {
         let plain = |which| NodeBuilder {
-            // Whatever the tests are run with.
+            // Independent of the environment of the tests.
             our_shim: false,
             ..NodeBuilder::new(which)
         };

@@ -1,4 +1,4 @@
-//! orlop's own client, at the endpoint of a node.
+//! orlop's client commands at the endpoint of a node.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use serde_json::Value;
 use crate::node::{Node, binary};
 use crate::process::Killed;
 
-/// The client at an endpoint. It reads no configuration, and no input unless it is given some.
+/// Client of an endpoint. It reads no configuration, and no input unless it is given some.
 #[derive(Debug)]
 pub struct Client {
-    /// The program, which does as its name says.
+    /// The program, whose file name selects its mode.
     pub program: PathBuf,
-    /// Where it asks.
+    /// The endpoint.
     pub endpoint: String,
 }
 
 impl Client {
-    /// At a socket, under its own name.
+    /// Creates a client of a socket, under the name `orlop`.
     pub fn at(socket: &Path) -> Self {
         Self {
             program: binary(),
@@ -28,7 +28,7 @@ impl Client {
         }
     }
 
-    /// A command of it.
+    /// Returns a command.
     pub fn command(&self, line: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
         command
@@ -42,14 +42,14 @@ impl Client {
         command
     }
 
-    /// A command that runs, its output to be read.
+    /// Starts a command with piped output.
     pub fn begin(&self, line: &[&str]) -> Child {
         let mut command = self.command(line);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().expect("run orlop")
     }
 
-    /// A command that runs and reads what it is given.
+    /// Starts a command with piped input and output.
     pub fn piped(&self, line: &[&str]) -> Child {
         let mut command = self.command(line);
         command.stdin(Stdio::piped());
@@ -57,12 +57,12 @@ impl Client {
         command.spawn().expect("run orlop")
     }
 
-    /// How a command ends, and what it prints.
+    /// Runs a command and returns its status and output.
     pub fn run(&self, line: &[&str]) -> Output {
         self.command(line).output().expect("run orlop")
     }
 
-    /// Whether a command succeeds, and all that it prints.
+    /// Runs a command and returns whether it succeeds, and all its output.
     pub fn said(&self, line: &[&str]) -> (bool, String) {
         let output = self.run(line);
         let text = [output.stdout, output.stderr].concat();
@@ -70,7 +70,7 @@ impl Client {
         (output.status.success(), text)
     }
 
-    /// What a command prints, which succeeds.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub fn succeeds(&self, line: &[&str]) -> Output {
         let output = self.run(line);
@@ -78,13 +78,13 @@ impl Client {
         output
     }
 
-    /// What a command prints to its standard output, which succeeds.
+    /// Runs a command that must succeed, and returns its standard output.
     #[track_caller]
     pub fn out(&self, line: &[&str]) -> String {
         String::from_utf8(self.succeeds(line).stdout).expect("text")
     }
 
-    /// What a command prints to its standard output and to its standard error, which succeeds.
+    /// Runs a command that must succeed, and returns its standard output and standard error.
     #[track_caller]
     pub fn both(&self, line: &[&str]) -> (String, String) {
         let output = self.succeeds(line);
@@ -92,13 +92,13 @@ impl Client {
         (text(output.stdout), text(output.stderr))
     }
 
-    /// The same, read as JSON.
+    /// Runs a command that must succeed, and parses its output as JSON.
     #[track_caller]
     pub fn json(&self, line: &[&str]) -> Value {
         serde_json::from_str(&self.out(line)).expect("JSON")
     }
 
-    /// What a command that fails with 1 says.
+    /// Runs a command that must fail with 1, and returns its error message.
     #[track_caller]
     pub fn error(&self, line: &[&str]) -> String {
         let output = self.run(line);
@@ -108,22 +108,22 @@ impl Client {
 }
 
 impl Node {
-    /// The client at this node.
+    /// Returns a client of this node.
     pub fn client(&self) -> Client {
         Client::at(&self.socket())
     }
 }
 
-/// `orlop web`, which serves a page of the node at a socket.
+/// A running `orlop web`, which serves a page of a node.
 #[derive(Debug)]
 pub struct WebServer {
     process: Killed,
-    /// Its address, with the token.
+    /// URL with the token.
     pub address: String,
 }
 
 impl WebServer {
-    /// Starts it.
+    /// Starts the server.
     pub fn start(socket: &Path, flags: &[&str]) -> Self {
         let mut process = Command::new(binary())
             .args(["web", "-r"])
@@ -143,13 +143,13 @@ impl WebServer {
         }
     }
 
-    /// Its process id.
+    /// Returns its process ID.
     pub fn pid(&self) -> u32 {
         self.process.0.id()
     }
 }
 
-/// Interrupts a command, as ctrl-c does. It may have ended by itself.
+/// Interrupts a command like ctrl-c. It may have exited already.
 pub fn interrupt(child: &Child) {
     let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
     let _ = kill_process(pid.expect("a process"), Signal::INT);

@@ -1,6 +1,5 @@
-//! containerd with its CRI plugin, on directories of the test's own: Debian's, or the one that
-//! `ORLOP_TEST_CONTAINERD` names, with its `ctr` and its shim beside it. `ORLOP_TEST_PEER_SHIM=orlop` has its
-//! pods run by our shim instead of its own.
+//! containerd with its CRI plugin in test directories: Debian's, or the one in `ORLOP_TEST_CONTAINERD` with its `ctr`
+//! and shim in the same directory. `ORLOP_TEST_PEER_SHIM=orlop` selects orlop's shim instead of containerd's.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,10 +16,10 @@ use crate::node::network;
 use crate::process::Process;
 use crate::scratch::Scratch;
 
-/// The image of the process that containerd puts into every pod.
+/// Image of the pause container that containerd creates in every pod.
 const PAUSE: &str = "testkit.invalid/pause:1";
 
-/// The containerd of tests.
+/// Returns the containerd program of the tests.
 pub fn containerd_program() -> Result<PathBuf, String> {
     match std::env::var_os("ORLOP_TEST_CONTAINERD") {
         Some(named) if Path::new(&named).is_file() => Ok(named.into()),
@@ -29,7 +28,7 @@ pub fn containerd_program() -> Result<PathBuf, String> {
     }
 }
 
-/// Whether it is of version 2 or later, whose configuration has other tables.
+/// Returns whether it is version 2 or later, which has other configuration tables.
 fn is_second() -> bool {
     let program = containerd_program().unwrap_or_else(|e| panic!("{e}"));
     let output = Command::new(program).arg("--version").output();
@@ -37,7 +36,7 @@ fn is_second() -> bool {
     String::from_utf8_lossy(&said).contains("/containerd/v2 ")
 }
 
-/// Where it looks for its shims, and for our own if they are asked for: by its name, beside the keeper.
+/// Returns the PATH for its shims, and for orlop's shim if requested.
 fn search_path(builder: &NodeBuilder) -> OsString {
     let keeper = builder.our_shim.then(super::keeper_binary);
     let beside = [keeper, containerd_program().ok()].into_iter().flatten();
@@ -52,7 +51,7 @@ pub(super) fn prepare(builder: &NodeBuilder, scratch: &Scratch) {
     std::fs::write(scratch.path("containerd.toml"), text).expect("write the configuration");
 }
 
-/// What its shim is told of the runtime.
+/// Returns the runtime options of its shim.
 fn options(builder: &NodeBuilder, scratch: &Scratch) -> String {
     let runtime = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
     let by_systemd = CgroupDriver::of_tests() == CgroupDriver::Systemd;
@@ -63,7 +62,7 @@ fn options(builder: &NodeBuilder, scratch: &Scratch) -> String {
     if !builder.our_shim {
         return words;
     }
-    // Options of shims that it does not know, the first version takes from a file alone.
+    // containerd 1.x reads options of unknown shims only from a file.
     let file = scratch.path("options.toml");
     std::fs::write(&file, words).expect("write options");
     format!("ConfigPath = \"{}\"", file.display())
@@ -77,7 +76,7 @@ fn kind(builder: &NodeBuilder) -> &'static str {
     }
 }
 
-/// Its configuration, of version 3 or of version 2.
+/// Returns its configuration in version 3 or 2.
 fn config(builder: &NodeBuilder, scratch: &Scratch) -> String {
     let (root, state) = directories(scratch);
     let (root, state, socket) = (root.display(), state.display(), socket(scratch));
@@ -85,7 +84,7 @@ fn config(builder: &NodeBuilder, scratch: &Scratch) -> String {
     let (conf, bin) = (conf.display(), network::BIN_DIR);
     let certs = scratch.subdir("certs.d");
     let (certs, snapshotter) = (certs.display(), snapshotter(builder));
-    // Only stargz-snapshotter needs to be told of layers.
+    // Only stargz-snapshotter needs layer annotations.
     let quiet = builder.stargz.is_none();
     let images = format!("snapshotter = \"{snapshotter}\"\ndisable_snapshot_annotations = {quiet}");
     let (version, absent, runtime, cri) = if is_second() {
@@ -109,8 +108,8 @@ conf_dir = "{conf}"
     } else {
         let absent =
             "io.containerd.snapshotter.v1.devmapper\", \"io.containerd.snapshotter.v1.aufs";
-        // Pods want a lower oom_score_adj than ours, which takes a capability that containers
-        // and build machines often lack.
+        // Pods want a lower oom_score_adj than the test's, which needs a capability that containers and build machines
+        // often lack.
         let cri = format!(
             r#"[plugins."io.containerd.grpc.v1.cri"]
 sandbox_image = "{PAUSE}"
@@ -172,7 +171,7 @@ fn stargz_socket(scratch: &Scratch) -> PathBuf {
     scratch.run().join("stargz.sock")
 }
 
-/// Starts the server that its images go to, if there is one.
+/// Starts the snapshotter for its images, if configured.
 pub(super) fn start_stargz(builder: &NodeBuilder, scratch: &Scratch) -> Option<Process> {
     let socket = stargz_socket(scratch);
     let mut command = Command::new(builder.stargz.as_ref()?);
@@ -190,7 +189,7 @@ pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
     command
 }
 
-/// Its own client.
+/// Returns its `ctr` program.
 pub fn containerd_client() -> Result<PathBuf, String> {
     let beside = containerd_program()?.with_file_name("ctr");
     if beside.is_file() {
@@ -199,7 +198,7 @@ pub fn containerd_client() -> Result<PathBuf, String> {
     machine::program("ctr")
 }
 
-/// Gives it the image of its pause process: busybox asleep does. Our shim needs none, and does not miss it.
+/// Imports a pause image made from busybox. orlop's shim does not need one.
 pub(super) fn import_pause(builder: &NodeBuilder, scratch: &Scratch) {
     let entrypoint = if builder.our_shim {
         json!(["/pause"])

@@ -1,4 +1,4 @@
-//! A cri-dockerd that the caller names, with an engine of its own.
+//! A configured cri-dockerd with its own Docker Engine.
 
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
@@ -13,8 +13,8 @@ use crate::scratch::Scratch;
 
 const PAUSE: &str = "testkit.invalid/pause:1";
 
-/// It gives each pod's first process a lower oom_score_adj than ours, which takes a capability that containers
-/// and build machines often lack: runc is not told of it.
+/// Wrapper of runc that removes oom_score_adj. cri-dockerd lowers it for pause containers, which needs a capability
+/// that containers and build machines often lack.
 const RUNTIME: &str = r#"#!/bin/sh
 previous=
 for word; do
@@ -25,7 +25,7 @@ done
 exec RUNC "$@"
 "#;
 
-/// Starts the engine, which has the image of every pod's first process.
+/// Starts the engine and loads the pause image.
 pub(super) fn start_engine(builder: &NodeBuilder, scratch: &Scratch) -> DockerEngine {
     let runc = machine::program(&builder.runtime).unwrap_or_else(|e| panic!("{e}"));
     let runtime = scratch.path("runtime");

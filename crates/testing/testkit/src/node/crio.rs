@@ -1,4 +1,4 @@
-//! A CRI-O that the caller names, on directories of the test's own.
+//! A configured CRI-O in test directories.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use crate::node::network;
 use crate::registry::Registry;
 use crate::scratch::Scratch;
 
-/// The CRI-O that `ORLOP_TEST_CRIO` names; `pinns`, which comes with it, is looked for beside it.
+/// Returns the CRI-O in `ORLOP_TEST_CRIO`; its `pinns` must be in the same directory.
 pub fn crio_program() -> Result<PathBuf, String> {
     std::env::var_os("ORLOP_TEST_CRIO")
         .map(PathBuf::from)
@@ -24,7 +24,7 @@ fn program() -> PathBuf {
     crio_program().unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Writes the configuration; gives the registry of the image that every pod is made of.
+/// Writes the configuration, and returns the registry with the pause image.
 pub(super) async fn prepare(builder: &NodeBuilder, scratch: &Scratch) -> Registry {
     let registry = Registry::start();
     let image = ImageBuilder::new()
@@ -42,7 +42,7 @@ pub(super) async fn prepare(builder: &NodeBuilder, scratch: &Scratch) -> Registr
     let etc = scratch.subdir("etc");
     let policy = r#"{"default":[{"type":"insecureAcceptAnything"}]}"#;
     std::fs::write(etc.join("policy.json"), policy).expect("write a policy");
-    // Whatever the port.
+    // For any port.
     let registries =
         "[[registry]]\nprefix = \"127.0.0.1\"\nlocation = \"127.0.0.1\"\ninsecure = true\n";
     std::fs::write(etc.join("registries.conf"), registries).expect("write registries.conf");
@@ -106,7 +106,7 @@ pub(super) fn command(scratch: &Scratch) -> Command {
         .arg("--config")
         .arg(config_file(scratch))
         .args(["--config-dir", ""])
-        // What is said on this machine means nothing here.
+        // Ignores the configuration of this machine.
         .env("CONTAINERS_STORAGE_CONF", "/dev/null")
         .env(
             "CONTAINER_REGISTRIES_CONF",
@@ -115,7 +115,7 @@ pub(super) fn command(scratch: &Scratch) -> Command {
     command
 }
 
-/// Mounts that it keeps as long as it runs.
+/// Returns whether CRI-O keeps this mount as long as it runs.
 pub(super) fn keeps(path: &Path, scratch: &Scratch) -> bool {
     path == scratch.path("root/overlay")
 }

@@ -1,4 +1,4 @@
-//! The directories and the socket of a node.
+//! Directories and socket of a node.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ pub(super) fn socket(scratch: &Scratch) -> PathBuf {
     scratch.run().join("orlop.sock")
 }
 
-/// The directories that both kinds of node use.
+/// Returns the root and state directories of any node.
 pub(super) fn directories(scratch: &Scratch) -> (PathBuf, PathBuf) {
     let root = scratch.subdir("root");
     let state = scratch.run().join("s");

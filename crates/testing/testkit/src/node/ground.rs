@@ -1,16 +1,16 @@
-//! Scratch for a test that starts a node by itself.
+//! Scratch directory of a test that starts a node itself.
 
 use std::ops::Deref;
 
 use crate::node::{network, teardown};
 use crate::scratch::Scratch;
 
-/// A scratch; with it go the processes, mounts, cgroups and links that carry its name.
+/// A scratch directory. Dropping it removes all processes, mounts, cgroups and interfaces that carry its name.
 #[derive(Debug)]
 pub struct Ground(Scratch);
 
 impl Ground {
-    /// Makes one, with a network of its own described in `cni`.
+    /// Creates a scratch directory with a CNI network configuration in `cni`.
     pub fn new() -> Self {
         teardown::sweep_abandoned();
         let scratch = Scratch::new();

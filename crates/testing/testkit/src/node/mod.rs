@@ -1,8 +1,8 @@
-//! The node under test: orlop, or containerd to hold a test against the reference.
+//! The node under test: orlop, or another runtime to compare with.
 //!
-//! `ORLOP_TEST_PEER=containerd` runs the same test bodies on the reference, which is Debian's where
-//! `ORLOP_TEST_CONTAINERD` names no other; `crio` and `cri-dockerd` on what `ORLOP_TEST_CRIO` and
-//! `ORLOP_TEST_CRI_DOCKERD` name.
+//! `ORLOP_TEST_PEER=containerd` runs the same tests with Debian's containerd, or with the one in
+//! `ORLOP_TEST_CONTAINERD`. `crio` and `cri-dockerd` select the programs in `ORLOP_TEST_CRIO` and
+//! `ORLOP_TEST_CRI_DOCKERD`.
 
 mod builder;
 mod client;

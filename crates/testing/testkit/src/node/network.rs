@@ -1,4 +1,4 @@
-//! A CNI network of the test's own: its bridge and its addresses carry the test's name.
+//! CNI network of a test: its bridge and its addresses are derived from the test's name.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::scratch::Scratch;
 
-/// Writes the configuration. No masquerading: it would leave rules behind in the host's
-/// tables, and what a test talks to is on the same bridge.
+/// Writes the configuration. Without masquerading, as that would leave rules in the host's tables. Peers of the pods
+/// are on the same bridge.
 pub(super) fn write_cni(scratch: &Scratch) {
     let config = json!({
         "cniVersion": "1.0.0",
@@ -32,10 +32,10 @@ pub(super) fn write_cni(scratch: &Scratch) {
         .unwrap_or_else(|e| panic!("writing {}: {e}", file.display()));
 }
 
-/// Where the configuration is.
+/// Returns the configuration directory.
 pub(super) fn conf_dir(scratch: &Scratch) -> PathBuf {
     scratch.subdir("cni")
 }
 
-/// Where Debian puts the plugins.
+/// Directory of Debian's CNI plugins.
 pub(super) const BIN_DIR: &str = "/usr/lib/cni";

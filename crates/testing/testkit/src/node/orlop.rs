@@ -1,4 +1,4 @@
-//! Our own daemon on directories of the test's own.
+//! orlop's daemon in test directories.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,15 +53,15 @@ sandboxer = "{sandboxer}"
         sandboxer = sandboxer_of(&runtime),
         runtime = runtime.display(),
     );
-    // The file itself is the test's own, to be changed while the daemon runs.
+    // This file belongs to the test, which may change it while the daemon runs.
     std::fs::write(config_file(scratch), &builder.config).expect("write the configuration");
     let drop_ins = scratch.subdir("config.toml.d");
     std::fs::write(drop_ins.join("10-kit.toml"), config).expect("write a drop-in");
     std::fs::write(drop_ins.join("50-test.toml"), &builder.drop_in).expect("write a drop-in");
 }
 
-/// What the layers of images become: `$ORLOP_TEST_IMAGE_STORE`. Versions that know nothing of it are not
-/// told.
+/// Returns the setting of the image store from `$ORLOP_TEST_IMAGE_STORE`. It is omitted by default, as older versions
+/// do not know it.
 fn image_store() -> String {
     match std::env::var("ORLOP_TEST_IMAGE_STORE").as_deref() {
         Ok("lazy") => "lazy = \"auto\"\nlazy_min_layer = \"0\"".to_owned(),
@@ -70,7 +70,7 @@ fn image_store() -> String {
     }
 }
 
-/// Shims have names of a kind.
+/// Returns the kind of a runtime: shims are recognised by name.
 fn kind_of(runtime: &Path) -> &'static str {
     let name = runtime.file_name().unwrap_or_default().to_string_lossy();
     if name.starts_with("containerd-shim-") {
@@ -80,7 +80,7 @@ fn kind_of(runtime: &Path) -> &'static str {
     }
 }
 
-/// The shim of these tests makes its sandboxes itself.
+/// Returns the sandboxer setting: the shim of these tests makes its own sandboxes.
 fn sandboxer_of(runtime: &Path) -> &'static str {
     if runtime.file_name() == Some("containerd-shim-kit-v2".as_ref()) {
         "shim"
@@ -89,8 +89,8 @@ fn sandboxer_of(runtime: &Path) -> &'static str {
     }
 }
 
-/// gVisor runs where there is no KVM only if told so; and its release in Debian 12 takes each network
-/// namespace of a newer kernel for the host's, so that it is to use the pod's as it is.
+/// Returns arguments for gVisor. Without KVM it needs another platform. On a newer kernel, its release in Debian 12
+/// takes every network namespace for the host's, so it must use the pod's unchanged.
 fn args_of(runtime: &Path) -> &'static str {
     if runtime.file_name() == Some("runsc".as_ref()) {
         r#"["--platform=ptrace", "--network=host"]"#
@@ -114,12 +114,12 @@ pub(super) fn command(builder: &NodeBuilder, scratch: &Scratch) -> Command {
     command
 }
 
-/// The cgroup of this node's keepers, at the top of each hierarchy.
+/// Returns the cgroup of this node's keepers, at the root of each hierarchy.
 pub(super) fn keepers_cgroup(scratch: &Scratch) -> String {
     format!("{}-keepers", scratch.id())
 }
 
-/// Where plugins connect.
+/// Returns the socket for NRI plugins.
 pub(super) fn plugin_socket(scratch: &Scratch) -> PathBuf {
     scratch.run().join("nri.sock")
 }
@@ -128,7 +128,7 @@ fn config_file(scratch: &Scratch) -> PathBuf {
     scratch.path("config.toml")
 }
 
-/// A program of the version that the test wants, else the one that all tests use.
+/// Returns a program of the requested version, else the usual one.
 fn program(builder: &NodeBuilder, name: &str, usual: fn() -> PathBuf) -> PathBuf {
     let other = builder.programs.as_ref();
     other.map_or_else(usual, |dir| dir.join(name))

@@ -1,4 +1,4 @@
-//! A node that runs.
+//! A running node.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -22,65 +22,65 @@ use crate::scratch::Scratch;
 const START_LIMIT: Duration = Duration::from_secs(30);
 const STOP_LIMIT: Duration = Duration::from_secs(15);
 
-/// A runtime on scratch directories with names of its own. Dropping it takes away all that
-/// carries its name; [`Node::finish`] before that asserts that there was nothing to take.
+/// A running node in scratch directories. Dropping it removes everything that carries its name. [`Node::finish`]
+/// asserts that nothing is left.
 #[derive(Debug)]
 pub struct Node {
     builder: NodeBuilder,
-    // Dropped by hand in order: the process, what it made, the directories.
+    // Dropped manually in this order: the process, its resources, the directories.
     process: Option<Process>,
-    /// What the reference needs beside it.
+    /// Helper process of the reference.
     beside: Option<Process>,
     engine: Option<DockerEngine>,
-    /// Where it pulls the image of its pods from.
+    /// Registry of the pause image.
     images: Option<Registry>,
     v1_only: Option<V1Only>,
     scratch: Scratch,
 }
 
-/// How a start went that something was done to.
+/// Result of a start under a tracer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// The daemon answers.
+    /// The daemon responds.
     Answers,
-    /// It has ended before it did.
+    /// The daemon exited before it responded.
     Ended(ExitStatus),
 }
 
 impl NodeBuilder {
-    /// Starts the node and waits until it answers.
+    /// Starts the node and waits until it responds.
     pub async fn start(self) -> Node {
         Node::launch(self).await
     }
 }
 
 impl Node {
-    /// The node that the environment asks for, with defaults.
+    /// Starts a node with defaults and the runtime that the environment selects.
     pub async fn start() -> Self {
         Self::any().start().await
     }
 
-    /// The node that the environment asks for.
+    /// Describes a node with the runtime that the environment selects.
     pub fn any() -> NodeBuilder {
         NodeBuilder::new(Which::from_environment())
     }
 
-    /// Our own runtime, whatever the environment says.
+    /// Describes a node with orlop, independent of the environment.
     pub fn orlop() -> NodeBuilder {
         NodeBuilder::new(Which::Orlop)
     }
 
-    /// The reference.
+    /// Describes a node with the reference, containerd.
     pub fn containerd() -> NodeBuilder {
         NodeBuilder::new(Which::Containerd)
     }
 
-    /// The cri-dockerd that the caller of the tests names, on an engine of its own.
+    /// Describes a node with the configured cri-dockerd and its own engine.
     pub fn cri_dockerd() -> NodeBuilder {
         NodeBuilder::new(Which::CriDockerd)
     }
 
-    /// The CRI-O that the caller of the tests names.
+    /// Describes a node with the configured CRI-O.
     pub fn crio() -> NodeBuilder {
         NodeBuilder::new(Which::Crio)
     }
@@ -118,85 +118,85 @@ impl Node {
         node
     }
 
-    /// Whether this is the reference, or another runtime that is not ours.
+    /// Returns whether the runtime is not orlop.
     pub fn is_peer(&self) -> bool {
         self.builder.which != Which::Orlop
     }
 
-    /// Whether it tells of what containers are made of, their environment too: cri-dockerd does not.
+    /// Returns whether it reports runtime specifications with environments: cri-dockerd does not.
     pub fn tells_specifications(&self) -> bool {
         self.builder.which != Which::CriDockerd
     }
 
-    /// Whether it has figures of a pod whose containers have ended: CRI-O has none.
+    /// Returns whether it reports statistics of pods whose containers have exited: CRI-O does not.
     pub fn tells_figures_of_what_has_ended(&self) -> bool {
         self.builder.which != Which::Crio
     }
 
-    /// The name that all of its things carry.
+    /// Returns the name that all its resources carry.
     pub fn id(&self) -> &str {
         self.scratch.id()
     }
 
-    /// Its scratch directories.
+    /// Returns its scratch directories.
     pub fn scratch(&self) -> &Scratch {
         &self.scratch
     }
 
-    /// Its socket.
+    /// Returns its socket.
     pub fn socket(&self) -> PathBuf {
         socket(&self.scratch)
     }
 
-    /// Its directory of lasting things.
+    /// Returns its root directory, for persistent data.
     pub fn root(&self) -> PathBuf {
         self.scratch.path("root")
     }
 
-    /// Its directory of volatile things.
+    /// Returns its state directory, for volatile data.
     pub fn state(&self) -> PathBuf {
         self.scratch.run().join("s")
     }
 
-    /// Where plugins connect (orlop only).
+    /// Returns the socket for NRI plugins (orlop only).
     pub fn plugin_socket(&self) -> PathBuf {
         orlop::plugin_socket(&self.scratch)
     }
 
-    /// The process id of the daemon.
+    /// Returns the process ID of the daemon.
     pub fn pid(&self) -> u32 {
         self.process.as_ref().expect("the daemon runs").pid()
     }
 
-    /// The same unless the daemon has ended.
+    /// Returns the process ID of the daemon, unless it has exited.
     pub fn pid_if_any(&self) -> Option<u32> {
         self.process.as_ref().map(Process::pid)
     }
 
-    /// What the daemon has written.
+    /// Returns the daemon's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(log_file(&self.scratch)).unwrap_or_default()
     }
 
-    /// The process id of the server that the reference's images go to, if there is one.
+    /// Returns the process ID of the reference's snapshotter, if it has one.
     pub fn beside_pid(&self) -> Option<u32> {
         self.beside.as_ref().map(Process::pid)
     }
 
-    /// Clients on its socket.
+    /// Connects CRI clients to its socket.
     pub async fn cri(&self) -> Cri {
         Cri::connect(&self.socket())
             .await
             .expect("connect to the node's socket")
     }
 
-    /// A pod of this node: below its cgroup, with a log directory of its own.
+    /// Describes a pod of this node, below its cgroup and with its own log directory.
     pub fn pod(&self, name: &str) -> PodSpec {
         let logs = self.scratch.subdir(&format!("logs/{name}"));
         PodSpec::new(name, self.id(), self.cgroup_parent(), logs)
     }
 
-    /// The cgroup above all pods of this node, as a kubelet would name it.
+    /// Returns the parent cgroup of all pods of this node, as the kubelet would name it.
     fn cgroup_parent(&self) -> String {
         match CgroupDriver::of_tests() {
             CgroupDriver::Systemd => format!("{}.slice", self.id()),
@@ -204,12 +204,12 @@ impl Node {
         }
     }
 
-    /// Kills the daemon without warning; its pods go on.
+    /// Kills the daemon with SIGKILL; its pods continue to run.
     pub fn kill9(&mut self) {
         self.process.take().expect("the daemon runs").kill();
     }
 
-    /// Ends the daemon; its pods go on.
+    /// Stops the daemon; its pods continue to run.
     pub fn stop(&mut self) -> ExitStatus {
         self.process
             .take()
@@ -225,20 +225,20 @@ impl Node {
             .signal(signal);
     }
 
-    /// Waits for the daemon's end.
+    /// Waits until the daemon has exited.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         self.process.as_mut().expect("the daemon runs").wait(limit)
     }
 
-    /// Starts the daemon again on the same directories and waits until it answers.
+    /// Restarts a stopped daemon with the same directories, and waits until it responds.
     pub async fn start_again(&mut self) {
         assert!(self.process.is_none(), "the daemon still runs");
         self.spawn();
         self.ready().await;
     }
 
-    /// Starts the daemon again beneath a tracer that becomes it (`strace -D …`), and waits until it
-    /// answers or has ended. `None` is for one that does neither.
+    /// Restarts a stopped daemon under a tracer that replaces itself by it (`strace -D …`). Waits until it responds or
+    /// exits; `None` if it does neither.
     pub async fn start_again_beneath(&mut self, tracer: &Command) -> Option<Start> {
         assert!(self.process.is_none(), "the daemon still runs");
         self.spawn_beneath(Some(tracer));
@@ -258,21 +258,20 @@ impl Node {
         None
     }
 
-    /// Starts the daemon again with the programs of another version, or with the usual ones.
+    /// Restarts a stopped daemon with the programs of another version, or with the usual ones.
     pub async fn start_again_with(&mut self, programs: Option<&Path>) {
         self.builder.programs = programs.map(Path::to_owned);
         orlop::prepare(&self.builder, &self.scratch);
         self.start_again().await;
     }
 
-    /// Ends the daemon and starts it again.
+    /// Stops and restarts the daemon.
     pub async fn restart(&mut self) {
         self.stop();
         self.start_again().await;
     }
 
-    /// Takes away the volatile directory as a reboot does, with all that still runs, its mounts,
-    /// control groups and links.
+    /// Simulates a reboot: removes the state directory with all processes, mounts, cgroups and interfaces.
     pub fn reboot(&mut self) {
         if let Some(mut process) = self.process.take() {
             process.kill();
@@ -287,7 +286,7 @@ impl Node {
             .unwrap_or_else(|e| panic!("emptying {}: {e}", state.display()));
     }
 
-    /// All that carries the node's name, beside what a node keeps between pods.
+    /// Returns all resources with the node's name, except those that a node keeps without pods.
     pub fn leaks(&self) -> BTreeSet<Leak> {
         let daemon = self.process.iter().chain(&self.beside).map(Process::pid);
         let own: Vec<u32> = daemon.chain(self.v1_only.iter().map(V1Only::pid)).collect();
@@ -296,8 +295,8 @@ impl Node {
         leaks
     }
 
-    /// Whether it is the node's own and no pod's: the bridge, the parents of the pods' and the
-    /// keepers' cgroups, the directory whose mounts stay private, who serves lazy layers.
+    /// Returns whether a resource belongs to the node itself: the bridge, the parent cgroups of pods and keepers, the
+    /// directory with private mounts, the server of lazy layers.
     fn is_its_own(&self, leak: &Leak) -> bool {
         match leak {
             Leak::Interface(name) => name == self.id(),
@@ -308,9 +307,9 @@ impl Node {
             Leak::Mount(path) => {
                 let shared = self.v1_only.is_some();
                 *path == self.state().join("private")
-                    // Of layers that are files, as long as their images are here.
+                    // Mounts of EROFS layers, as long as their images exist.
                     || path.starts_with(self.scratch.dir().join("root/images/mounts"))
-                    // Of those that come as they are read, as long as the daemon runs.
+                    // Mounts of lazy layers, as long as the daemon runs.
                     || *path == self.scratch.dir().join("root/images/lazy")
                     || self.builder.which == Which::Crio && crio::keeps(path, &self.scratch)
                     || shared && [self.scratch.dir(), self.scratch.run()].contains(&path.as_path())
@@ -323,14 +322,12 @@ impl Node {
         }
     }
 
-    /// Removes all pods over CRI and asserts that nothing else is left of them.
-    ///
-    /// What a node keeps between pods may stay.
+    /// Removes all pods over CRI, and asserts that only resources of the node itself are left.
     pub async fn finish(mut self) {
         let cri = self.cri().await;
         cri.remove_all_pods().await.expect("remove all pods");
         let deadline = Instant::now() + Duration::from_secs(5);
-        // The kernel tears namespaces down behind the reply; processes may still be ending.
+        // The kernel removes namespaces asynchronously, and processes may still be exiting.
         while !self.leaks().is_empty() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -376,7 +373,7 @@ impl Node {
         self.process = Some(Process::spawn("the daemon", &mut command, &log));
     }
 
-    /// Waits until the daemon answers `Version`.
+    /// Waits until the daemon responds to `Version`.
     async fn ready(&mut self) {
         let deadline = Instant::now() + START_LIMIT;
         loop {

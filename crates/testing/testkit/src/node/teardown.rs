@@ -1,4 +1,4 @@
-//! Takes away what a runtime leaves behind when a test fails (or when it is killed).
+//! Removes resources of a runtime after a test has failed or was killed.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::leaks::{self, Leak};
 use crate::machine;
 use crate::scratch::{Scratch, unmount_below};
 
-/// Ends every process, unmounts every mount and removes every cgroup with the test's name.
+/// Kills every process, unmounts every mount and removes every cgroup with the test's name.
 pub(super) fn end_all(scratch: &Scratch) {
     let deadline = Instant::now() + Duration::from_secs(10);
     loop {
@@ -20,7 +20,7 @@ pub(super) fn end_all(scratch: &Scratch) {
             break;
         }
         for leak in running {
-            // The name is random and nobody else's: what carries it is ours to end.
+            // The name is random and unique, so every match belongs to this test.
             if let Leak::Process(pid, _) = leak
                 && let Some(pid) = Pid::from_raw(pid as i32)
             {
@@ -36,7 +36,7 @@ pub(super) fn end_all(scratch: &Scratch) {
     remove_cgroups(scratch, deadline);
 }
 
-/// Takes away what tests left that were killed before they could clean up.
+/// Removes resources of tests that were killed before they could clean up.
 pub(super) fn sweep_abandoned() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -51,7 +51,7 @@ pub(super) fn sweep_abandoned() {
     });
 }
 
-/// Removes the bridge that carries the test's name; the pods' ends went with their namespaces.
+/// Removes the bridge with the test's name; the pods' interfaces were removed with their namespaces.
 pub(super) fn remove_links(scratch: &Scratch) {
     if !PathBuf::from("/sys/class/net").join(scratch.id()).exists() {
         return;
@@ -81,7 +81,7 @@ fn remove_cgroups(scratch: &Scratch, deadline: Instant) {
         if !left || Instant::now() > deadline {
             break;
         }
-        // A process that was just killed still counts until it is reaped.
+        // A killed process counts until it is reaped.
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,9 +1,8 @@
-//! A mount namespace in which cgroup version 1 is all there is.
+//! A mount namespace with cgroup version 1 only.
 //!
-//! crun refuses a node that has version 2 beside version 1, and works where version 2 is not
-//! mounted. The node under test then lives in a mount namespace of its own, in which it is not:
-//! the machine's mounts stay as they are. What is mounted in the test's directories, here or
-//! there, is seen in both.
+//! crun refuses a node with version 2 beside version 1, but works if version 2 is not mounted. The node under test then
+//! runs in a mount namespace without it, so that the machine's mounts are unchanged. Mounts in the test's directories
+//! are shared with this namespace.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,14 +13,14 @@ use crate::machine;
 use crate::process::Process;
 use crate::scratch::Scratch;
 
-/// The namespace; it goes with the process that holds it, and that with this.
+/// The namespace. It ends with the process that holds it, which ends on drop.
 #[derive(Debug)]
 pub(super) struct V1Only {
     holder: Process,
 }
 
 impl V1Only {
-    /// Makes one if `runtime` can't do without on this machine.
+    /// Creates the namespace if `runtime` needs it on this machine.
     pub(super) fn for_runtime(runtime: &str, scratch: &Scratch) -> Option<Self> {
         let is_crun = Path::new(runtime).file_name() == Some(OsStr::new("crun"));
         let version_2 = machine::v2_beside_v1().filter(|_| is_crun)?;
@@ -30,14 +29,14 @@ impl V1Only {
         for directory in directories {
             share(directory);
         }
-        // Unmounting is told to the peers of the mount above: it must have none here.
+        // An unmount propagates to the peers of the parent mount, so it must have none here.
         let script = "above=$(findmnt --noheadings --output TARGET --target \"${0%/*}\") && \
             mount --make-private \"$above\" && umount --lazy \"$0\" && exec sleep infinity";
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--propagation", "unchanged", "sh", "-c", script])
             .arg(&version_2)
-            // By this it is known as the test's own.
+            // The working directory marks the process as the test's.
             .current_dir(scratch.run());
         let name = "the holder of a mount namespace";
         let mut holder = Process::spawn(name, &mut command, &scratch.path("holder.log"));
@@ -51,12 +50,12 @@ impl V1Only {
         Some(Self { holder })
     }
 
-    /// The process that holds it.
+    /// Returns the process that holds it.
     pub(super) fn pid(&self) -> u32 {
         self.holder.pid()
     }
 
-    /// The same command, to be run in the namespace; it keeps its process id.
+    /// Wraps a command to run in the namespace with the same process ID.
     pub(super) fn enter(&self, command: &Command) -> Command {
         let mut entering = Command::new("nsenter");
         entering
@@ -74,7 +73,7 @@ impl V1Only {
     }
 }
 
-/// Makes a directory a mount that namespaces have in common. It goes with the scratch.
+/// Makes a directory a shared mount. It is removed with the scratch directory.
 fn share(directory: &Path) {
     for change in ["--bind", "--make-shared"] {
         let mut command = Command::new("mount");

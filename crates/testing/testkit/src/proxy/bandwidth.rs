@@ -1,21 +1,21 @@
-//! A line that all connections share.
+//! Bandwidth limit shared by all connections.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-/// How late a portion may be without the line having been idle: no clock is exact.
+/// Tolerated delay of a portion before the line counts as idle: timers are inexact.
 const SLACK: Duration = Duration::from_millis(20);
 
-/// A line of so many bytes a second, or of any number.
+/// A line with a number of bytes per second, or without a limit.
 #[derive(Debug, Default)]
 pub(super) struct Line(Mutex<Option<State>>);
 
 #[derive(Debug)]
 struct State {
     bytes_per_second: u64,
-    /// When all that is on the line has gone.
+    /// Time when all queued bytes are sent.
     free: Instant,
 }
 
@@ -27,13 +27,13 @@ impl Line {
         });
     }
 
-    /// How many bytes to send at once, so that others get their turn: what goes in 20 ms.
+    /// Returns the bytes to send at once, those of 20 ms, so that other connections get their turn.
     pub(super) fn portion(&self) -> usize {
         let portion = |state: &State| (state.bytes_per_second / 50).clamp(1, 1 << 20) as usize;
         self.lock().as_ref().map_or(usize::MAX, portion)
     }
 
-    /// Waits until so many bytes have gone.
+    /// Waits until this many bytes are sent.
     pub(super) async fn send(&self, bytes: usize) {
         let gone = {
             let mut state = self.lock();

@@ -1,4 +1,4 @@
-//! Bodies that arrive slowly, in part or not at all.
+//! Response bodies that are slow, truncated or missing.
 
 use std::io;
 use std::pin::Pin;
@@ -19,14 +19,14 @@ pub(super) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 const CHUNK: usize = 16 << 10;
 
-/// A step on the way of a body to the client.
+/// A step in the transfer of a body to the client.
 enum Step {
     Send(Bytes),
     Wait(Duration),
     Break,
 }
 
-/// A body as it comes from the registry.
+/// Passes on a body from the registry.
 pub(super) fn passed(body: Incoming) -> Body {
     body.map_err(io::Error::other).boxed_unsync()
 }
@@ -37,12 +37,12 @@ pub(super) fn whole(bytes: Bytes) -> Body {
         .boxed_unsync()
 }
 
-/// A body that keeps something until it is gone.
+/// Attaches a value to a body, which is dropped with it.
 pub(super) fn kept(body: Body, kept: impl Send + Unpin + 'static) -> Body {
     Kept { body, _kept: kept }.boxed_unsync()
 }
 
-/// A body that goes over a line with others, and what has gone of it.
+/// Sends a body over the shared line, and counts the bytes sent.
 pub(super) fn sent(body: Body, line: Arc<Line>, gone: Arc<AtomicU64>) -> Body {
     let frames = stream::unfold((body, Bytes::new()), move |(mut body, mut waiting)| {
         let (line, gone) = (Arc::clone(&line), Arc::clone(&gone));
@@ -87,7 +87,7 @@ impl<T: Unpin> hyper::body::Body for Kept<T> {
     }
 }
 
-/// Blanks, which no reader of JSON takes for an end.
+/// Returns endless blanks, which JSON parsers accept as whitespace.
 pub(super) fn endless() -> Body {
     let blanks = Bytes::from(vec![b' '; CHUNK]);
     StreamBody::new(stream::repeat_with(move || Ok(Frame::data(blanks.clone())))).boxed_unsync()
@@ -95,7 +95,7 @@ pub(super) fn endless() -> Body {
 
 pub(super) fn truncated(bytes: Bytes, after: usize) -> Body {
     let head = bytes.slice(..after.min(bytes.len()));
-    // The pause lets the bytes leave before the connection is torn down.
+    // The pause lets the bytes leave before the connection is closed.
     body_of(vec![
         Step::Send(head),
         Step::Wait(Duration::from_millis(20)),
@@ -110,7 +110,7 @@ pub(super) fn stalled(bytes: Bytes, after: usize, hold: Duration) -> Body {
 }
 
 pub(super) fn slow(bytes: Bytes, bytes_per_second: usize) -> Body {
-    // Ten steps a second, so that the rate is even for whoever watches.
+    // Ten steps per second, so that the rate is even for an observer.
     let portion = (bytes_per_second / 10).clamp(1, CHUNK * 64);
     let steps = (0..bytes.len()).step_by(portion).flat_map(|start| {
         let end = (start + portion).min(bytes.len());

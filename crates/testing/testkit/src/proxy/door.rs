@@ -1,4 +1,4 @@
-//! Who may come in: nobody asked, a password, or tokens from a server of our own.
+//! Access control of the proxy: none, a password, or tokens from its own server.
 
 use std::collections::HashMap;
 
@@ -8,30 +8,30 @@ use serde_json::json;
 
 use crate::registry::Login;
 
-/// How the proxy guards the registry behind it.
+/// Access control in front of the registry.
 #[derive(Debug, Default)]
 pub enum Door {
-    /// Open.
+    /// No authentication.
     #[default]
     Open,
     /// Basic authentication.
     Basic(Login),
-    /// Bearer tokens, handed out at the proxy's own `/token`.
+    /// Bearer tokens, issued at the proxy's own `/token`.
     Bearer(TokenRules),
 }
 
-/// Whom the token server trusts, and for how long.
+/// Rules of the token server.
 #[derive(Debug, Default)]
 pub struct TokenRules {
-    /// The login that it wants; anybody gets a token where there is none.
+    /// Required login; without one, every client gets a token.
     pub login: Option<Login>,
-    /// The identity (refresh) token that it takes in place of a login.
+    /// Identity (refresh) token that is accepted instead of a login.
     pub identity_token: Option<String>,
-    /// After so many requests a token is no longer good.
+    /// Number of requests after which a token expires.
     pub requests_per_token: Option<usize>,
 }
 
-/// A door and the tokens that open it.
+/// Access control with the issued tokens.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     door: Door,
@@ -44,7 +44,7 @@ struct Issued {
     left: usize,
 }
 
-/// The decision about one request.
+/// Decision about a request.
 pub(super) enum Verdict {
     Enter,
     Challenge(String),
@@ -58,12 +58,12 @@ impl Guard {
         }
     }
 
-    /// No token is good any more.
+    /// Expires all tokens.
     pub(super) fn expire(&mut self) {
         self.issued.clear();
     }
 
-    /// Whether credentials on a request are meant for the door, not for what is behind it.
+    /// Returns whether credentials of a request are for the proxy, not for the registry.
     pub(super) fn is_shut(&self) -> bool {
         !matches!(self.door, Door::Open)
     }
@@ -105,7 +105,7 @@ impl Guard {
         ))
     }
 
-    /// The token server's answer: status and body.
+    /// Returns status and body of the token server's response.
     pub(super) fn token(
         &mut self,
         authorization: Option<&str>,
@@ -132,14 +132,14 @@ impl Guard {
         let scope = value("scope").unwrap_or_default().to_owned();
         let left = rules.requests_per_token.unwrap_or(usize::MAX);
         self.issued.insert(token.clone(), Issued { scope, left });
-        // Both names are in use; so is a lifetime, though ours counts requests.
+        // Both names are in use; so is a lifetime, though this server counts requests.
         let answer = json!({ "token": token, "access_token": token, "expires_in": 300 });
         (200, answer.to_string())
     }
 }
 
 impl TokenRules {
-    /// Whether a request for a token shows what is wanted.
+    /// Checks the credentials of a token request.
     fn admit<'a>(
         &self,
         authorization: Option<&str>,
@@ -159,7 +159,7 @@ impl TokenRules {
     }
 }
 
-/// The repository that a path of the distribution protocol is about.
+/// Returns the repository in a path of the distribution protocol.
 fn repository_of(path: &str) -> Option<&str> {
     let rest = path.strip_prefix("/v2/")?;
     let end = ["/manifests/", "/blobs/", "/tags/", "/referrers/"]
@@ -169,7 +169,7 @@ fn repository_of(path: &str) -> Option<&str> {
     Some(&rest[..end])
 }
 
-/// The decoded pairs of a query or a form.
+/// Returns the decoded pairs of a query or a form.
 fn parameters(text: &str) -> impl Iterator<Item = (String, String)> {
     text.split('&').filter_map(|pair| {
         let (name, value) = pair.split_once('=')?;

@@ -1,13 +1,13 @@
-//! What may go wrong, and when.
+//! Faults, and the requests that they apply to.
 
 use std::time::Duration;
 
 use hyper::Method;
 
-/// One way for an exchange to fail.
+/// A fault of a request or response.
 #[derive(Debug, Clone)]
 pub enum Fault {
-    /// An answer of ours, without asking the registry.
+    /// The proxy responds itself, without the registry.
     Reply {
         /// The status.
         status: u16,
@@ -16,71 +16,71 @@ pub enum Fault {
         /// The body.
         body: Vec<u8>,
     },
-    /// An answer of ours whose body never ends.
+    /// The proxy responds with an endless body.
     Endless {
         /// The status.
         status: u16,
     },
-    /// The connection ends before any answer.
+    /// The connection ends before a response.
     Disconnect,
-    /// The right length is announced, the connection ends after so many bytes.
+    /// The full length is announced, but the connection ends earlier.
     Truncate {
-        /// Bytes of the body that still arrive.
+        /// Bytes of the body before the end.
         after: usize,
     },
-    /// After so many bytes nothing comes for a while; then the rest.
+    /// The body pauses, then continues.
     Stall {
-        /// Bytes of the body that arrive at once.
+        /// Bytes of the body before the pause.
         after: usize,
-        /// How long the silence lasts.
+        /// Length of the pause.
         hold: Duration,
     },
-    /// One byte of the body is another.
+    /// One byte of the body is changed.
     Corrupt {
-        /// Which byte.
+        /// Offset of the byte.
         offset: usize,
     },
-    /// The body trickles.
+    /// The body is slow.
     Slow {
-        /// How fast.
+        /// Rate in bytes per second.
         bytes_per_second: usize,
     },
-    /// Headers of the answer are replaced.
+    /// A header of the response is replaced.
     Header {
-        /// Its name.
+        /// Name of the header.
         name: &'static str,
-        /// The value that takes its place.
+        /// New value.
         value: String,
     },
-    /// `Range` requests are answered with the whole, as some servers do.
+    /// `Range` requests get the complete body, as from some servers.
     IgnoreRange,
-    /// `Range` requests are answered with a range that is so far behind, and the answer says so.
+    /// `Range` requests get a shifted range, with a matching `Content-Range`.
     OtherRange {
-        /// How far.
+        /// Shift in bytes.
         by: u64,
     },
-    /// `Range` requests are answered with bytes that are so far behind, and the answer does not say so.
+    /// `Range` requests get shifted bytes, with the requested `Content-Range`.
     ShiftedRange {
-        /// How far.
+        /// Shift in bytes.
         by: u64,
     },
-    /// `Range` requests are answered with their first bytes alone, and the answer says so.
+    /// `Range` requests get only their first bytes, with a matching `Content-Range`.
     ShortRange {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
-    /// One byte of the blob is another, in whichever range it is asked for.
+    /// One byte of the blob is changed, in every range.
     Damage {
-        /// Which byte of the blob.
+        /// Offset in the blob.
         at: u64,
     },
-    /// All tokens have expired when the request comes ([`Door::Bearer`](crate::proxy::Door::Bearer)): it is asked
-    /// for a new one.
+    /// All tokens expire when the request arrives ([`Door::Bearer`](crate::proxy::Door::Bearer)), so that it needs a
+    /// new one.
     Expire,
 }
 
 impl Fault {
-    /// A status with an empty body.
+    /// Responds with a status and an empty body.
     pub fn status(status: u16) -> Self {
         Self::Reply {
             status,
@@ -89,7 +89,7 @@ impl Fault {
         }
     }
 
-    /// A status that asks to come back after so many seconds.
+    /// Responds with a status and a `Retry-After` header in seconds.
     pub fn retry_after(status: u16, seconds: u32) -> Self {
         let headers = vec![("retry-after".to_owned(), seconds.to_string())];
         Self::Reply {
@@ -99,7 +99,7 @@ impl Fault {
         }
     }
 
-    /// A redirection.
+    /// Responds with a redirect.
     pub fn redirect(location: &str) -> Self {
         let headers = vec![("location".to_owned(), location.to_owned())];
         Self::Reply {
@@ -109,7 +109,7 @@ impl Fault {
         }
     }
 
-    /// After so many bytes nothing comes any more, and nothing ends.
+    /// Stops the body after this many bytes, without ending it.
     pub fn stall(after: usize) -> Self {
         Self::Stall {
             after,
@@ -117,7 +117,7 @@ impl Fault {
         }
     }
 
-    /// Content of ours, say a hostile manifest.
+    /// Responds with this content, such as a hostile manifest.
     pub fn content(media_type: &str, body: impl Into<Vec<u8>>) -> Self {
         let headers = vec![("content-type".to_owned(), media_type.to_owned())];
         Self::Reply {
@@ -128,7 +128,7 @@ impl Fault {
     }
 }
 
-/// A fault and the requests that it befalls.
+/// A fault and the requests it applies to.
 #[derive(Debug, Clone)]
 pub struct Rule {
     pub(super) method: Option<Method>,
@@ -139,7 +139,7 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Befalls every request whose path (with query) contains `path`.
+    /// Applies to every request whose path (with query) contains `path`.
     pub fn on(path: &str, fault: Fault) -> Self {
         Self {
             method: None,
@@ -150,25 +150,25 @@ impl Rule {
         }
     }
 
-    /// Only requests of this method.
+    /// Restricts the rule to a method.
     pub fn method(mut self, method: Method) -> Self {
         self.method = Some(method);
         self
     }
 
-    /// The first so many requests get through.
+    /// Lets the first requests pass.
     pub fn skip(mut self, requests: usize) -> Self {
         self.skip = requests;
         self
     }
 
-    /// Befalls so many requests at most.
+    /// Limits the number of affected requests.
     pub fn times(mut self, requests: usize) -> Self {
         self.times = requests;
         self
     }
 
-    /// Whether it befalls this request; counts it.
+    /// Returns whether the rule applies to this request, and counts it.
     pub(super) fn takes(&mut self, method: &Method, path: &str) -> bool {
         if self.method.as_ref().is_some_and(|own| own != method) || !path.contains(&self.path) {
             return false;

@@ -1,4 +1,4 @@
-//! What was fetched of which blob.
+//! Records of the requests for blobs.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,20 +9,20 @@ use hyper::{HeaderMap, Method};
 
 use super::range;
 
-/// A blob, or a part of it, that was asked for and got an answer.
+/// A request for a blob or a part of it, with its response.
 #[derive(Debug, Clone)]
 pub struct Fetched {
-    /// The digest that it was asked for by.
+    /// Requested digest.
     pub digest: String,
-    /// What was asked for; all that there is where it was the whole.
+    /// Requested range; the whole blob without a range.
     pub range: Range<u64>,
-    /// The status of the answer.
+    /// Status of the response.
     pub status: u16,
     sent: Arc<AtomicU64>,
 }
 
 impl Fetched {
-    /// The record of an exchange, if it is one about a blob's content.
+    /// Returns the record of an exchange, if it is about a blob's content.
     pub(super) fn of(
         method: &Method,
         path: &str,
@@ -46,7 +46,7 @@ impl Fetched {
         })
     }
 
-    /// How many bytes of the answer have left.
+    /// Returns how many bytes of the response were sent.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::SeqCst)
     }

@@ -1,4 +1,4 @@
-//! A registry's bad days: a proxy that fails as told, asks for logins and counts requests.
+//! A registry proxy that injects faults, requires logins and counts requests.
 
 mod bandwidth;
 mod body;

@@ -1,4 +1,4 @@
-//! Ranges of a blob: as they are asked for, as they are answered, and what is made of them.
+//! Byte ranges of requests and responses, and their faults.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use hyper::header::{CONTENT_RANGE, HeaderValue, RANGE};
 
 use super::fault::Fault;
 
-/// The range that is asked for, if it is a single one that has both ends (RFC 9110, 14.2).
+/// Returns the requested range, if it is a single one with both ends (RFC 9110, 14.2).
 pub(super) fn asked(headers: &HeaderMap) -> Option<Range<u64>> {
     let value = headers.get(RANGE)?.to_str().ok()?;
     let (first, last) = value.strip_prefix("bytes=")?.split_once('-')?;
     Some(first.parse().ok()?..last.parse::<u64>().ok()? + 1)
 }
 
-/// The range that an answer says it is, and how long the blob is.
+/// Returns the range in a response, and the length of the blob.
 pub(super) fn answered(headers: &HeaderMap) -> Option<(Range<u64>, String)> {
     let value = headers.get(CONTENT_RANGE)?.to_str().ok()?;
     let (range, length) = value.strip_prefix("bytes ")?.split_once('/')?;
@@ -23,7 +23,7 @@ pub(super) fn answered(headers: &HeaderMap) -> Option<(Range<u64>, String)> {
     Some((range, length.to_owned()))
 }
 
-/// What the registry is asked for in place of a range, if a fault wants it so.
+/// Returns the `Range` to request from the registry instead, if a fault requires it.
 pub(super) fn instead(asked: &Range<u64>, fault: Option<&Fault>) -> Option<HeaderValue> {
     let range = match fault? {
         Fault::OtherRange { by } | Fault::ShiftedRange { by } => asked.start + by..asked.end + by,
@@ -33,7 +33,7 @@ pub(super) fn instead(asked: &Range<u64>, fault: Option<&Fault>) -> Option<Heade
     Some(header(&format!("bytes={}-{}", range.start, range.end - 1)))
 }
 
-/// Says of an answer that it is of another range, as long as it is.
+/// Changes the start of the range in a response, keeping its length.
 pub(super) fn pretend(headers: &mut HeaderMap, start: u64) {
     if let Some((range, length)) = answered(headers) {
         let last = start + (range.end - range.start) - 1;

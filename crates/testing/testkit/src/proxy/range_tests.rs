@@ -1,4 +1,4 @@
-//! Blobs fetched bit by bit through the proxy, and what may befall that.
+//! Tests of range requests through the proxy, with faults.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use crate::image::{Compression, ImageBuilder, Layer};
 use crate::proxy::{Door, Fault, FaultProxy, Rule, TokenRules};
 use crate::{Registry, machine, skip_unless};
 
-/// A registry with one blob, and a proxy before it.
+/// A registry with one blob, and a proxy in front of it.
 struct Place {
     proxy: FaultProxy,
     _registry: Registry,
@@ -109,7 +109,7 @@ async fn other_ranges_are_served_than_were_asked_for() {
     let answer = place.get("1000-1999").await;
     assert_eq!(answer.status, StatusCode::OK);
     assert!(answer.body == place.blob);
-    // What is written down is what was asked for, and what left.
+    // The record has the requested range and the bytes sent.
     let last = place.proxy.fetched().pop().expect("a record");
     assert_eq!(
         (last.range.clone(), last.sent()),
@@ -229,7 +229,7 @@ async fn all_connections_share_the_bandwidth() {
         assert!(c.body == place.blob[..200_000]);
         start.elapsed()
     };
-    // A million bytes in all.
+    // A million bytes in total.
     place.proxy.bandwidth(Some(2_000_000));
     let slow = all().await;
     let expected = Duration::from_millis(480)..Duration::from_millis(1500);

@@ -1,4 +1,4 @@
-//! The proxy itself: one thread with a reactor of its own, so that it serves blocking tests too.
+//! The proxy server, on its own thread and reactor, so that blocking tests can use it.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -24,26 +24,26 @@ use crate::proxy::fetched::Fetched;
 use crate::proxy::range;
 use crate::serve::Background;
 
-/// A request that came by.
+/// A request to the proxy.
 #[derive(Debug, Clone)]
 pub struct Seen {
     /// Its method.
     pub method: Method,
-    /// Its path, with the query.
+    /// Path with the query.
     pub path: String,
     /// Its headers.
     pub headers: HeaderMap,
-    /// The status that it got; 0 where the connection was cut instead.
+    /// Status of the response; 0 if the connection was cut.
     pub status: u16,
 }
 
-/// A proxy in front of a registry; dropping it ends it.
+/// A proxy in front of a registry, stopped on drop.
 #[derive(Debug)]
 pub struct FaultProxy {
     shared: Arc<Shared>,
-    /// None while it has left.
+    /// `None` while the proxy is away.
     accepting: Mutex<Option<Background>>,
-    /// Has the address while nobody listens there. It never does.
+    /// Holds the address while nobody listens. It never listens itself.
     _address: TcpSocket,
 }
 
@@ -59,14 +59,14 @@ struct Shared {
     crowd: Arc<Crowd>,
 }
 
-/// Requests that are being answered.
+/// Number of concurrent requests.
 #[derive(Debug, Default)]
 struct Crowd {
     now: AtomicUsize,
     most: AtomicUsize,
 }
 
-/// One request, until the last byte of its answer has gone or its connection has.
+/// A request in progress, until its response is sent or its connection ends.
 pub(super) struct Present(Arc<Crowd>);
 
 impl Present {
@@ -84,12 +84,12 @@ impl Drop for Present {
 }
 
 impl FaultProxy {
-    /// A proxy that passes everything on until told otherwise.
+    /// Starts a proxy that passes everything on until rules are added.
     pub fn before(upstream: SocketAddr) -> Self {
         Self::launch(Some(upstream))
     }
 
-    /// A server with nothing behind it: what no rule answers is 404.
+    /// Starts a server without a registry: requests without a rule get 404.
     pub fn alone() -> Self {
         Self::launch(None)
     }
@@ -118,12 +118,12 @@ impl FaultProxy {
         }
     }
 
-    /// Ends all connections and refuses others, as if the machine had nobody who listens.
+    /// Closes all connections and refuses new ones, as if nothing listened.
     pub fn leave(&self) {
         drop(lock(&self.accepting).take());
     }
 
-    /// Is back where it was, if it had left.
+    /// Listens again at the same address.
     pub fn come_back(&self) {
         let mut accepting = lock(&self.accepting);
         if accepting.is_none() {
@@ -131,52 +131,52 @@ impl FaultProxy {
         }
     }
 
-    /// Where it listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.shared.own
     }
 
-    /// Its name in image references.
+    /// Returns its host in image references.
     pub fn host(&self) -> String {
         self.shared.own.to_string()
     }
 
-    /// An image reference in it.
+    /// Returns an image reference in it.
     pub fn reference(&self, name: &str) -> String {
         format!("{}/{name}", self.shared.own)
     }
 
-    /// Adds a rule; of those that take a request, the first added wins.
+    /// Adds a rule; the first matching rule applies.
     pub fn rule(&self, rule: Rule) {
         lock(&self.shared.rules).push(rule);
     }
 
-    /// Drops all rules.
+    /// Removes all rules.
     pub fn heal(&self) {
         lock(&self.shared.rules).clear();
     }
 
-    /// Guards the registry.
+    /// Sets the access control.
     pub fn guard(&self, door: Door) {
         *lock(&self.shared.guard) = Guard::of(door);
     }
 
-    /// No token that was given is good any more.
+    /// Expires all issued tokens.
     pub fn expire_tokens(&self) {
         lock(&self.shared.guard).expire();
     }
 
-    /// Sends so many bytes a second from now on, over all connections together; as many as go if not said.
+    /// Limits the total bytes per second of all connections; `None` removes the limit.
     pub fn bandwidth(&self, bytes_per_second: Option<u64>) {
         self.shared.line.set(bytes_per_second);
     }
 
-    /// What was asked for of blobs so far, and how much of it left.
+    /// Returns the blob requests so far, with the bytes sent.
     pub fn fetched(&self) -> Vec<Fetched> {
         lock(&self.shared.fetched).clone()
     }
 
-    /// How many bytes of a blob have left so far, in all answers with content of it.
+    /// Returns the bytes of a blob sent so far, in all responses with its content.
     pub fn sent_of(&self, digest: &str) -> u64 {
         let fetched = self.fetched();
         let of_it = fetched.iter().filter(|one| one.digest == digest);
@@ -184,23 +184,23 @@ impl FaultProxy {
         content.map(Fetched::sent).sum()
     }
 
-    /// Forgets what was seen and fetched so far.
+    /// Clears the records of requests.
     pub fn forget(&self) {
         lock(&self.shared.seen).clear();
         lock(&self.shared.fetched).clear();
     }
 
-    /// All that came by so far.
+    /// Returns all requests so far.
     pub fn seen(&self) -> Vec<Seen> {
         lock(&self.shared.seen).clone()
     }
 
-    /// The most requests that were being answered at the same time.
+    /// Returns the maximum number of concurrent requests.
     pub fn most_at_once(&self) -> usize {
         self.shared.crowd.most.load(Ordering::SeqCst)
     }
 
-    /// How many requests of `method` had `path` in their path.
+    /// Returns the number of requests with this method whose path contains `path`.
     pub fn count(&self, method: Method, path: &str) -> usize {
         let seen = lock(&self.shared.seen);
         seen.iter()
@@ -210,7 +210,7 @@ impl FaultProxy {
 }
 
 impl Shared {
-    /// Listens at its address until what is returned is dropped.
+    /// Listens at its address until the returned value is dropped.
     fn listen(shared: &Arc<Self>) -> Background {
         let listener = TcpListener::bind(shared.own).expect("listen at an address of our own");
         let shared = Arc::clone(shared);
@@ -221,16 +221,16 @@ impl Shared {
 }
 
 async fn converse(stream: TcpStream, shared: Arc<Shared>) {
-    // As servers do: the end of a short answer waits for nobody's acknowledgement.
+    // Without delay, as in servers: the end of a short response need not wait for an acknowledgement.
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| serve(shared.clone(), request));
     let connection =
         hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service);
-    // An error here is a fault that was asked for, or a client that left.
+    // Errors here are injected faults, or clients that left.
     let _ = connection.await;
 }
 
-/// Answers one request; an error cuts the connection.
+/// Handles one request; an error cuts the connection.
 async fn serve(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
     let present = Present::enter(&shared.crowd);
     let method = request.method().clone();
@@ -324,7 +324,7 @@ impl Shared {
             .and_then(|asked| range::instead(asked, fault.as_ref()));
         let mut onward = Request::builder().method(method).uri(path);
         for (name, value) in &parts.headers {
-            // The door's keys are not the registry's.
+            // Credentials for the proxy are not sent to the registry.
             let ours = name == AUTHORIZATION && lock(&self.guard).is_shut();
             let ignored = name == RANGE && matches!(fault, Some(Fault::IgnoreRange));
             let value = match &instead {
@@ -349,7 +349,7 @@ impl Shared {
     }
 }
 
-/// Passes an answer on, with its fault.
+/// Passes a response on, with its fault.
 fn spoil(
     answer: Answer,
     fault: Option<Fault>,
@@ -393,7 +393,7 @@ fn spoil(
     response
 }
 
-/// Bytes of which one is another, if it is one of them.
+/// Returns the bytes with one of them changed, if the offset is within them.
 fn changed(bytes: &Bytes, at: Option<usize>) -> Bytes {
     let mut changed = bytes.to_vec();
     if let Some(byte) = at.and_then(|at| changed.get_mut(at)) {

@@ -1,4 +1,4 @@
-//! The proxy lets through, holds back and breaks off as it is told.
+//! Tests of the proxy's faults.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::http::{self, Answer};
 use crate::proxy::{Door, Fault, FaultProxy, Rule, TokenRules};
 use crate::registry::Login;
 
-/// A proxy before a server that answers `/blob` with 100 kB and knows nothing else.
+/// A proxy in front of a server that only has `/blob` with 100 kB.
 fn pair() -> (FaultProxy, FaultProxy) {
     let origin = FaultProxy::alone();
     origin.rule(Rule::on(

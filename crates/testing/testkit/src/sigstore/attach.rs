@@ -1,23 +1,23 @@
-//! What is attached to an image in a registry (OCI distribution 1.1, "referrers").
+//! Referrers: artifacts attached to an image in a registry (OCI distribution 1.1).
 
 use serde_json::{Value, json};
 
 use crate::Registry;
 use crate::image::{Blob, BuiltImage, Hash};
 
-/// Something that is attached to an image.
+/// An artifact attached to an image.
 #[derive(Debug, Clone)]
 pub struct Referrer {
-    /// What it is.
+    /// Artifact type.
     pub artifact_type: String,
-    /// Its one layer.
+    /// Content of its single layer.
     pub layer: Vec<u8>,
-    /// What lists of such things say of it.
+    /// Annotations in lists of referrers.
     pub annotations: Value,
 }
 
 impl Referrer {
-    /// A bundle, as cosign attaches it.
+    /// Creates the referrer for a bundle, as cosign does.
     pub fn bundle(bundle: &Value, predicate_type: &str) -> Self {
         Self {
             artifact_type: "application/vnd.dev.sigstore.bundle.v0.3+json".to_owned(),
@@ -41,8 +41,8 @@ impl Referrer {
 }
 
 impl Registry {
-    /// Attaches things to what has this digest, and returns the list of them, as the referrers API serves it. This
-    /// registry does not have the API: without [`Registry::list_referrers`] nobody finds them.
+    /// Attaches artifacts to a digest, and returns their list as served by the referrers API. This registry lacks that
+    /// API, so clients find them only after [`Registry::list_referrers`].
     pub async fn attach(&self, repository: &str, digest: &str, referrers: &[Referrer]) -> Value {
         let subject = json!({
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -62,7 +62,7 @@ impl Registry {
         index(&list)
     }
 
-    /// Puts a list of what is attached where it is looked for without the API: at a tag.
+    /// Pushes a list of referrers to the tag that clients use without the API.
     pub async fn list_referrers(&self, repository: &str, digest: &str, list: &Value) {
         let kind = "application/vnd.oci.image.index.v1+json";
         let image = BuiltImage::beneath(Blob::json(kind, list), Blob::empty(), Vec::new());

@@ -1,4 +1,4 @@
-//! Who makes certificates for signing code, as Fulcio does.
+//! A certificate authority for code signing, like Fulcio.
 
 use std::time::Duration;
 
@@ -13,17 +13,17 @@ use sha2::{Digest as _, Sha256};
 use super::Key;
 use super::bundle::Person;
 
-/// Makes certificates for signing code.
+/// A certificate authority for code signing.
 #[derive(Debug)]
 pub struct CodeAuthority {
     key: Key,
     params: CertificateParams,
     der: Vec<u8>,
-    /// Those that it is certified by, from its own to the root's.
+    /// Its own certificate and those above it, up to the root's.
     above: Vec<Vec<u8>>,
 }
 
-/// What a certificate is to say.
+/// Content of a certificate.
 #[derive(Debug, Clone)]
 pub struct Wish<'a> {
     /// E-mail addresses.
@@ -32,15 +32,15 @@ pub struct Wish<'a> {
     pub addresses: Vec<&'a str>,
     /// Host names.
     pub hosts: Vec<&'a str>,
-    /// Where somebody has logged in, as Fulcio says it: in the old way, and in the new one.
+    /// Login issuers in Fulcio's old and new extension.
     pub issuers: [Option<&'a str>; 2],
-    /// From when to when it is valid, in seconds since 1970.
+    /// Start and end of its validity, in seconds since 1970.
     pub valid: (u64, u64),
-    /// Whether it is for signing code.
+    /// Whether it is valid for code signing.
     pub signs_code: bool,
-    /// Whether it is for servers.
+    /// Whether it is valid for servers.
     pub serves: bool,
-    /// The certificate log that promises that it has it.
+    /// Certificate log that issues a signed certificate timestamp.
     pub log: Option<&'a Key>,
 }
 
@@ -60,12 +60,12 @@ impl Default for Wish<'_> {
 }
 
 impl CodeAuthority {
-    /// One that stands for itself, for a hundred years.
+    /// Creates a self-signed authority that is valid for a hundred years.
     pub fn new(name: &str) -> Self {
         Self::valid(name, (0, 4_000_000_000))
     }
 
-    /// One that stands for itself, from when to when, in seconds since 1970.
+    /// Creates a self-signed authority with a validity in seconds since 1970.
     pub fn valid(name: &str, valid: (u64, u64)) -> Self {
         let (key, params) = (Key::new(), of_authority(name, valid));
         let made = params.self_signed(&key.pair).expect("certify oneself");
@@ -77,7 +77,7 @@ impl CodeAuthority {
         }
     }
 
-    /// One that this one certifies.
+    /// Creates an intermediate authority below this one.
     pub fn below(&self, name: &str) -> Self {
         let (key, params) = (Key::new(), of_authority(name, (0, 4_000_000_000)));
         let made = params.signed_by(&key.pair, &self.issuer());
@@ -92,29 +92,29 @@ impl CodeAuthority {
         }
     }
 
-    /// Its own certificate, in PEM.
+    /// Returns its own certificate in PEM.
     pub fn pem(&self) -> String {
         pem(&self.der)
     }
 
-    /// Certifies somebody with a new key.
+    /// Issues a certificate for a new key.
     pub fn certify(&self, wish: &Wish<'_>) -> Person {
         let key = Key::new();
         let certificates = self.certify_key(wish, &key.pair);
         Person { key, certificates }
     }
 
-    /// Certifies a public key on P-256 that somebody else has made. Returns its certificate, and those above, in PEM.
+    /// Issues a certificate for another party's public key on P-256. Returns it and those above in PEM.
     pub fn certify_pem(&self, wish: &Wish<'_>, key: &str) -> Option<Vec<String>> {
         let chain = self.certify_key(wish, &Asked::read(key)?);
         Some(chain.iter().map(|one| pem(one)).collect())
     }
 
-    /// Certifies a key. Returns its certificate, and those above.
+    /// Issues a certificate for a key. Returns it and those above.
     fn certify_key(&self, wish: &Wish<'_>, key: &impl rcgen::PublicKeyData) -> Vec<Vec<u8>> {
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
-        // The same in both.
+        // The precertificate and the certificate have the same number.
         params.serial_number = Some(SerialNumber::from(7));
         set(&mut params, wish.valid);
         params.use_authority_key_identifier_extension = true;
@@ -163,7 +163,7 @@ impl CodeAuthority {
         Issuer::from_params(&self.params, &self.key.pair)
     }
 
-    /// A list with one signed certificate timestamp (RFC 6962, 3.2 and 3.3).
+    /// Returns a list with one signed certificate timestamp (RFC 6962, 3.2 and 3.3).
     fn promise(&self, log: &Key, certificate: &[u8]) -> Vec<u8> {
         let moment = 1_700_000_000_000_u64.to_be_bytes();
         let mut signed = vec![0, 0];
@@ -183,7 +183,7 @@ impl CodeAuthority {
     }
 }
 
-/// A public key on P-256 that somebody else has the private one of.
+/// A public key on P-256 whose private key is not known here.
 struct Asked(Vec<u8>);
 
 impl Asked {
@@ -221,7 +221,7 @@ pub(super) fn set(params: &mut CertificateParams, valid: (u64, u64)) {
     params.not_after = start + Duration::from_secs(valid.1);
 }
 
-/// The part of a certificate that is signed.
+/// Returns the signed part of a certificate.
 fn signed_part(certificate: &[u8]) -> &[u8] {
     let (start, _) = header(certificate);
     let inner = &certificate[start..];
@@ -229,7 +229,7 @@ fn signed_part(certificate: &[u8]) -> &[u8] {
     &inner[..header + length]
 }
 
-/// How long a value's header is, and its content.
+/// Returns the lengths of a value's header and content.
 pub(super) fn header(value: &[u8]) -> (usize, usize) {
     let first = usize::from(value[1]);
     if first < 0x80 {
@@ -242,7 +242,7 @@ pub(super) fn header(value: &[u8]) -> (usize, usize) {
     (2 + count, length)
 }
 
-/// One short value in DER.
+/// Encodes a short value in DER.
 pub(super) fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut value = vec![tag];
     match content.len() {
@@ -266,7 +266,7 @@ fn counted(bytes: &[u8]) -> Vec<u8> {
     all
 }
 
-/// A certificate, in PEM.
+/// Encodes a certificate in PEM.
 pub(super) fn pem(der: &[u8]) -> String {
     use base64::Engine as _;
     let text = base64::prelude::BASE64_STANDARD.encode(der);

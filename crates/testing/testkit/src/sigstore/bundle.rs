@@ -1,4 +1,4 @@
-//! Signatures, as people make them with cosign.
+//! Signatures and bundles, as made with cosign.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -10,16 +10,16 @@ use super::{Key, LogEntry, TransparencyLog};
 use crate::image::digest;
 use crate::signature::{ImageAttestation, ImageSignature, payload};
 
-/// Somebody who signs.
+/// A signer.
 #[derive(Debug)]
 pub struct Person {
     /// The key.
     pub key: Key,
-    /// Certificates of it, the own one first; none where the key speaks for itself.
+    /// Certificates, its own first; empty for a bare key.
     pub certificates: Vec<Vec<u8>>,
 }
 
-/// What cosign signs an image with: nothing but that it is signed.
+/// Returns the statement that cosign signs for an image; it only says that the image is signed.
 pub fn statement(digest: &str, name: Option<&str>, predicate_type: &str) -> Value {
     let (kind, digits) = digest.split_once(':').expect("a digest");
     let mut subject = json!({ "digest": { kind: digits } });
@@ -34,7 +34,7 @@ pub fn statement(digest: &str, name: Option<&str>, predicate_type: &str) -> Valu
     })
 }
 
-/// A bundle with a timestamp of its signature, which `stamp` makes.
+/// Adds a timestamp of the signature to a bundle, made by `stamp`.
 pub fn stamped(mut bundle: Value, stamp: impl FnOnce(&[u8]) -> Vec<u8>) -> Value {
     let signature = bundle["dsseEnvelope"]["signatures"][0]["sig"].as_str();
     let signature = BASE64_STANDARD.decode(signature.expect("a signature"));
@@ -45,7 +45,7 @@ pub fn stamped(mut bundle: Value, stamp: impl FnOnce(&[u8]) -> Vec<u8>) -> Value
 }
 
 impl Person {
-    /// Somebody whose key speaks for itself.
+    /// Creates a signer with a bare key.
     pub fn with(key: Key) -> Self {
         Self {
             key,
@@ -53,7 +53,7 @@ impl Person {
         }
     }
 
-    /// Signs a statement, and has it noted.
+    /// Signs a statement, and adds an entry of the log.
     pub fn bundle(&self, statement: &Value, noted: Option<(&TransparencyLog, u64)>) -> Value {
         let (envelope, entry) = self.envelope(statement, noted);
         let entries = entry.map(|entry| entry.bundled);
@@ -64,7 +64,7 @@ impl Person {
         })
     }
 
-    /// Signs a statement, and has it noted, as cosign did before there were bundles.
+    /// Signs a statement with a log entry, in cosign's format before bundles.
     pub fn attest(
         &self,
         statement: &Value,
@@ -113,7 +113,7 @@ impl Person {
         (envelope, entry)
     }
 
-    /// Signs a message that is not in the bundle, and has it noted.
+    /// Signs a message that is not part of the bundle, and adds an entry of the log.
     pub fn bundle_of_message(
         &self,
         message: &[u8],
@@ -135,7 +135,7 @@ impl Person {
         })
     }
 
-    /// Signs an image for a name, as cosign did before there were bundles.
+    /// Signs an image for a name, in cosign's format before bundles.
     pub fn sign_image(
         &self,
         digest: &str,
@@ -159,7 +159,7 @@ impl Person {
         }
     }
 
-    /// The certificate, in PEM.
+    /// Returns the certificate in PEM.
     pub fn certificate_pem(&self) -> String {
         pem(self
             .certificates
@@ -167,7 +167,7 @@ impl Person {
             .expect("somebody with a certificate"))
     }
 
-    /// What a log notes of a signature of a message.
+    /// Returns the log record of a message's signature.
     fn record(&self, message: &[u8], signature: &str) -> Value {
         json!({
             "apiVersion": "0.0.1",

@@ -1,8 +1,8 @@
-//! Keys that sign, without a program.
+//! Signing keys without an external program.
 
 use rcgen::{KeyPair, PublicKeyData as _, SigningKey as _};
 
-/// A key pair: ECDSA on P-256, which signs with SHA-256.
+/// A key pair: ECDSA on P-256 with SHA-256, or Ed25519.
 #[derive(Debug)]
 pub struct Key {
     pub(super) pair: KeyPair,
@@ -15,14 +15,14 @@ impl Default for Key {
 }
 
 impl Key {
-    /// Makes one.
+    /// Creates an ECDSA key.
     pub fn new() -> Self {
         Self {
             pair: KeyPair::generate().expect("make a key"),
         }
     }
 
-    /// Makes one of the kind Ed25519.
+    /// Creates an Ed25519 key.
     pub fn ed25519() -> Self {
         Self {
             pair: KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("make a key"),
@@ -34,22 +34,22 @@ impl Key {
         self.pair.sign(bytes).expect("sign")
     }
 
-    /// The public key, in PEM.
+    /// Returns the public key in PEM.
     pub fn pem(&self) -> String {
         self.pair.public_key_pem()
     }
 
-    /// The private key, in PEM.
+    /// Returns the private key in PEM.
     pub fn private_pem(&self) -> String {
         self.pair.serialize_pem()
     }
 
-    /// The public key's `SubjectPublicKeyInfo`.
+    /// Returns the public key as `SubjectPublicKeyInfo`.
     pub fn der(&self) -> Vec<u8> {
         self.pair.subject_public_key_info()
     }
 
-    /// The bytes of the public key alone.
+    /// Returns the raw bytes of the public key.
     pub fn raw(&self) -> &[u8] {
         self.pair.public_key_raw()
     }

@@ -1,4 +1,4 @@
-//! A log of signatures, as Rekor is.
+//! A transparency log of signatures, like Rekor.
 
 use std::fmt::Write as _;
 
@@ -10,32 +10,32 @@ use sha2::{Digest as _, Sha256};
 use super::Key;
 use crate::image::digest;
 
-/// A log of signatures.
+/// A transparency log of signatures.
 #[derive(Debug)]
 pub struct TransparencyLog {
-    /// Its key.
+    /// Key of the log.
     pub key: Key,
     name: String,
 }
 
-/// What a log says of an entry.
+/// An entry of the log in its representations.
 #[derive(Debug, Clone)]
 pub struct LogEntry {
-    /// As bundles have it.
+    /// Format in bundles.
     pub bundled: Value,
-    /// As cosign writes it beside a signature.
+    /// Format that cosign writes beside a signature.
     pub detached: Value,
-    /// As the log itself answers who has it entered.
+    /// Response of the log to the client that adds the entry.
     pub answered: Value,
 }
 
 impl TransparencyLog {
-    /// An empty log.
+    /// Creates an empty log.
     pub fn new(name: &str) -> Self {
         Self::with(name, Key::new())
     }
 
-    /// An empty log with this key.
+    /// Creates an empty log with this key.
     pub fn with(name: &str, key: Key) -> Self {
         Self {
             key,
@@ -43,7 +43,7 @@ impl TransparencyLog {
         }
     }
 
-    /// Takes an entry, as the sixth of eleven.
+    /// Adds an entry, as the sixth of eleven.
     pub fn enter(&self, body: &Value, at: u64) -> LogEntry {
         let (index, size) = (5, 11);
         let (number, kind, version) = (1005, &body["kind"], &body["apiVersion"]);
@@ -122,7 +122,7 @@ impl TransparencyLog {
         }
     }
 
-    /// What it signs of its tree (C2SP, tlog-checkpoint).
+    /// Returns a signed checkpoint of its tree (C2SP, tlog-checkpoint).
     pub fn checkpoint(&self, size: usize, root: &[u8]) -> String {
         let name = &self.name;
         let text = format!("{name}\n{size}\n{}\n", BASE64_STANDARD.encode(root));
@@ -135,7 +135,7 @@ impl TransparencyLog {
     }
 }
 
-/// The hash of a tree (RFC 9162, 2.1.1).
+/// Returns the root hash of a tree (RFC 9162, 2.1.1).
 fn tree(entries: &[Vec<u8>]) -> [u8; 32] {
     if let [one] = entries {
         return hash(0, &[one]);
@@ -144,7 +144,7 @@ fn tree(entries: &[Vec<u8>]) -> [u8; 32] {
     hash(1, &[&tree(left), &tree(right)])
 }
 
-/// The proof that an entry is in it (RFC 9162, 2.1.3.1).
+/// Returns the inclusion proof of an entry (RFC 9162, 2.1.3.1).
 fn path(index: usize, entries: &[Vec<u8>]) -> Vec<[u8; 32]> {
     if entries.len() == 1 {
         return Vec::new();

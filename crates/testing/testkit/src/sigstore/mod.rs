@@ -1,7 +1,7 @@
-//! What sigstore's signers make: certificates, logs, bundles, with keys made on the spot.
+//! Sigstore material with generated keys: certificates, logs and bundles.
 //!
-//! A [`Person`] has a [`Key`], and perhaps a certificate of a [`CodeAuthority`]; signs a message or a statement; and has
-//! a [`TransparencyLog`] note it. What comes of that is JSON as cosign writes it, which a test may change at will.
+//! A [`Person`] has a [`Key`] and optionally a certificate of a [`CodeAuthority`]. It signs a message or a statement,
+//! and a [`TransparencyLog`] records it. The result is JSON as cosign writes it, which a test may change.
 
 mod attach;
 mod authority;

@@ -1,4 +1,4 @@
-//! Fulcio, Rekor and an authority for timestamps, as much of them as cosign asks when it signs.
+//! The parts of Fulcio, Rekor and a timestamp authority that cosign uses to sign.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -19,33 +19,33 @@ use super::{Key, StampAuthority, TransparencyLog};
 use crate::image::digest;
 use crate::serve::Server;
 
-/// An authority and a log that answer requests; dropping them ends them.
+/// A running authority and log, stopped on drop.
 #[derive(Debug)]
 pub struct Services {
     server: Server,
-    /// What they have.
+    /// Shared state.
     pub state: Arc<State>,
 }
 
-/// An authority, and the logs of signatures and of certificates.
+/// State of the authority and of both logs.
 #[derive(Debug)]
 pub struct State {
-    /// Makes certificates.
+    /// Issues certificates.
     pub authority: CodeAuthority,
-    /// Notes signatures.
+    /// Records signatures.
     pub log: TransparencyLog,
-    /// Says when something was there.
+    /// Issues timestamps.
     pub stamps: StampAuthority,
-    /// Promises to have certificates.
+    /// Key of the certificate log, which issues signed certificate timestamps.
     pub certificate_log: Key,
-    /// For whom certificates are, whoever asks.
+    /// Email address in all certificates.
     email: String,
-    /// Where they have logged in.
+    /// Login issuer in all certificates.
     issuer: String,
 }
 
 impl Services {
-    /// Services for one person.
+    /// Starts services for one signer.
     pub fn start(email: &str, issuer: &str) -> Self {
         let state = Arc::new(State {
             authority: CodeAuthority::new("authority"),
@@ -62,19 +62,19 @@ impl Services {
                 let service = service_fn(move |request| answer(Arc::clone(&shared), request));
                 let connection = hyper::server::conn::http1::Builder::new()
                     .serve_connection(TokioIo::new(stream), service);
-                // An error here is a client that left.
+                // Errors here are clients that left.
                 let _ = connection.await;
             }
         });
         Self { server, state }
     }
 
-    /// Where they listen.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// A token of the login, which the authority does not look at.
+    /// Returns a login token, which the authority does not check.
     pub fn token(&self) -> String {
         let claims = json!({
             "iss": self.state.issuer,
@@ -118,7 +118,7 @@ async fn answer(
                     .to_string()
             })
         }
-        // The same, as it was before.
+        // The older version of the API.
         "/api/v1/signingCert" => {
             let key = asked["publicKey"]["content"].as_str();
             let key = key.and_then(|text| BASE64_STANDARD.decode(text).ok());
@@ -142,7 +142,7 @@ async fn answer(
     let headers = response.headers_mut();
     headers.insert("content-type", kind.parse().expect("a header's value"));
     if path == "/api/v1/log/entries" {
-        // The entry's name in the log.
+        // The ID of the entry in the log.
         let said: Value = serde_json::from_str(&said.unwrap_or_default()).unwrap_or_default();
         let name = said
             .as_object()
@@ -165,7 +165,7 @@ impl State {
         self.authority.certify_pem(&wish, key)
     }
 
-    /// Takes an entry as it is proposed, and writes it down as it is kept.
+    /// Adds a proposed entry, and returns it as stored.
     fn enter(&self, proposed: &Value) -> Option<String> {
         let spec = &proposed["spec"];
         let kept = match proposed["kind"].as_str()? {

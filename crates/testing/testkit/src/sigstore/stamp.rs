@@ -1,4 +1,4 @@
-//! Who says when something was there (RFC 3161).
+//! A timestamp authority (RFC 3161).
 
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName, DnType, KeyUsagePurpose};
 use sha2::{Digest as _, Sha256};
@@ -12,23 +12,23 @@ const TST_INFO: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 16, 1, 4];
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 
-/// Who says when something was there.
+/// A timestamp authority.
 #[derive(Debug)]
 pub struct StampAuthority {
-    /// Who certifies it.
+    /// Issuer of its certificate.
     pub root: CodeAuthority,
     key: Key,
     own: Vec<u8>,
 }
 
-/// What its certificate is to say.
+/// Content of the authority's certificate.
 #[derive(Debug, Clone)]
 pub struct StamperWish {
-    /// From when to when it is valid, in seconds since 1970.
+    /// Start and end of its validity, in seconds since 1970.
     pub valid: (u64, u64),
-    /// Whether it is critical what it is for.
+    /// Whether the extended key usage is critical.
     pub is_critical: bool,
-    /// The last numbers of what it is for; 8 are timestamps.
+    /// Last numbers of the extended key usages; 8 means timestamps.
     pub usages: Vec<u8>,
 }
 
@@ -42,34 +42,34 @@ impl Default for StamperWish {
     }
 }
 
-/// A timestamp as it is to be.
+/// Content of a timestamp.
 #[derive(Debug, Clone)]
 pub struct StampWish<'a> {
-    /// What it is of.
+    /// The stamped message.
     pub message: &'a [u8],
-    /// Of when, in seconds since 1970, and what stands behind that in its text.
+    /// Time in seconds since 1970; `fraction` follows it in the text.
     pub at: u64,
-    /// Such as `.25`.
+    /// Fraction of a second, such as `.25`.
     pub fraction: &'a str,
-    /// What the authority answers; 0 is yes.
+    /// Status of the response; 0 means granted.
     pub status: u8,
-    /// What stands in place of what is signed of it.
+    /// Signed digest, if it differs from the correct one.
     pub digest: Option<&'a [u8]>,
-    /// The certificate that it names, if that is another than its own.
+    /// Signer certificate identifier, if it differs from the authority's own.
     pub maker: Option<&'a [u8]>,
-    /// Certificates that come with it.
+    /// Embedded certificates.
     pub certificates: Vec<&'a [u8]>,
-    /// More fields behind the others.
+    /// Additional fields at the end.
     pub more: &'a [u8],
 }
 
 impl StampAuthority {
-    /// One with a certificate of a root that nobody else has.
+    /// Creates an authority below a new root.
     pub fn new() -> Self {
         Self::with(&StamperWish::default())
     }
 
-    /// One with this certificate.
+    /// Creates an authority with this certificate.
     pub fn with(wish: &StamperWish) -> Self {
         let (root, key) = (CodeAuthority::new("stamps"), Key::new());
         let mut params = CertificateParams::default();
@@ -92,17 +92,17 @@ impl StampAuthority {
         Self { root, key, own }
     }
 
-    /// Its own certificate.
+    /// Returns its own certificate.
     pub fn own(&self) -> &[u8] {
         &self.own
     }
 
-    /// Says when something was there, in seconds since 1970.
+    /// Issues a timestamp for a time in seconds since 1970.
     pub fn stamp(&self, message: &[u8], at: u64) -> Vec<u8> {
         self.make(&self.wish(message, at))
     }
 
-    /// A timestamp as it should be.
+    /// Returns the content of a valid timestamp.
     pub fn wish<'a>(&'a self, message: &'a [u8], at: u64) -> StampWish<'a> {
         StampWish {
             message,
@@ -116,12 +116,12 @@ impl StampAuthority {
         }
     }
 
-    /// Makes a timestamp.
+    /// Encodes a timestamp.
     pub fn make(&self, wish: &StampWish<'_>) -> Vec<u8> {
         self.answer(wish, &Sha256::digest(wish.message), &[])
     }
 
-    /// Answers who asks for a timestamp of this moment.
+    /// Responds to a timestamp request with this time.
     pub fn reply(&self, query: &[u8], at: u64) -> Option<Vec<u8>> {
         let (start, _) = header(query);
         let mut rest = query.get(start..)?;
@@ -197,7 +197,7 @@ impl StampAuthority {
         der(SEQUENCE, &[status, token].concat())
     }
 
-    /// Its certificate, by who has made that and its number.
+    /// Identifies its certificate by issuer and serial number.
     fn name(&self) -> Vec<u8> {
         let inside = &self.own[header(&self.own).0..];
         let mut rest = &inside[header(inside).0..];
@@ -218,7 +218,7 @@ impl Default for StampAuthority {
     }
 }
 
-/// A moment as ASN.1 has it: year, month, day, hour, minute, second.
+/// Formats a time for ASN.1: year, month, day, hour, minute, second.
 fn digits(at: u64) -> String {
     let seconds = i64::try_from(at).expect("a moment");
     let moment = jiff::Timestamp::from_second(seconds).expect("a moment");

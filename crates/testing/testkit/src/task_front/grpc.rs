@@ -1,4 +1,4 @@
-//! The front by gRPC.
+//! gRPC server of the front.
 
 use std::os::unix::net::UnixListener;
 use std::pin::Pin;
@@ -82,7 +82,7 @@ impl UnaryService<Vec<u8>> for Call {
     }
 }
 
-/// The method on which both sides speak.
+/// The streaming method.
 struct Opened(Arc<TaskFront>);
 
 type Said = Pin<Box<dyn futures_util::Stream<Item = Result<Vec<u8>, Status>> + Send>>;

@@ -1,5 +1,5 @@
-//! What serves tasks in front of a shim that only knows the oldest ways: by gRPC, in version 3 of the task
-//! service, with streams of its own instead of fifos.
+//! A server in front of a shim that only supports the oldest task protocol. It offers version 3 of the task service
+//! over gRPC or ttrpc, with streams instead of fifos.
 
 mod grpc;
 mod streams;
@@ -19,10 +19,10 @@ use orlop_ttrpc::{Client, Error};
 
 use streams::{Stream, Streams};
 
-/// The service whose method `Stream` is for streams.
+/// The streaming service.
 const STREAMING: &str = "containerd.services.streaming.v1.Streaming";
 
-/// What the shim behind knows.
+/// The task service of the shim.
 const OLD_TASKS: &str = "containerd.task.v2.Task";
 
 /// A server in front of a shim.
@@ -31,14 +31,14 @@ pub struct TaskFront {
     shim: PathBuf,
     dir: PathBuf,
     streams: Streams,
-    /// Calls that came, by their service.
+    /// Number of calls by service.
     told: Mutex<HashMap<String, usize>>,
     fifos: AtomicUsize,
-    /// Whether the host is not to know the cgroups of its containers.
+    /// Whether to hide the cgroups of containers from the host.
     apart: bool,
 }
 
-/// The host has no cgroup of a container in a machine: here it is one that the host does not know of.
+/// Moves a container to another cgroup that the host does not know: a container in a VM has no cgroup on the host.
 pub fn keep_apart(create: &[u8]) {
     let request = CreateTaskRequest::decode(create).expect("a request");
     let path = Path::new(&request.bundle).join("config.json");
@@ -49,7 +49,7 @@ pub fn keep_apart(create: &[u8]) {
     std::fs::write(&path, spec.to_string()).expect("write");
 }
 
-/// Starts a shim as containerd does, with these words; returns its socket.
+/// Starts a shim as containerd does, with these arguments, and returns its socket.
 pub fn start_shim(program: &str, words: &[String]) -> String {
     let mut start = Command::new(program);
     start.args(words).arg("start").stdin(Stdio::null());
@@ -60,16 +60,16 @@ pub fn start_shim(program: &str, words: &[String]) -> String {
     address.trim().to_owned()
 }
 
-/// Why a call is refused.
+/// Error of a call.
 type Refusal = (i32, String);
 
 impl TaskFront {
-    /// In front of the shim at this socket; its fifos are made in a directory.
+    /// Creates a front for the shim at this socket, with fifos in a directory.
     pub fn new(shim: &Path, dir: &Path) -> Arc<Self> {
         Arc::new(Self::in_front_of(shim, dir, false))
     }
 
-    /// The same, and the shim's containers are kept apart from the host.
+    /// Creates a front that also hides the shim's containers from the host.
     pub fn apart(shim: &Path, dir: &Path) -> Arc<Self> {
         Arc::new(Self::in_front_of(shim, dir, true))
     }
@@ -85,17 +85,17 @@ impl TaskFront {
         }
     }
 
-    /// Serves ttrpc for as long as this process lives.
+    /// Serves ttrpc as long as this process lives.
     pub fn serve_ttrpc(self: &Arc<Self>, listener: UnixListener) {
         ttrpc::serve(Arc::clone(self), listener);
     }
 
-    /// Serves gRPC for as long as this process lives.
+    /// Serves gRPC as long as this process lives.
     pub fn serve_grpc(self: &Arc<Self>, listener: UnixListener) {
         grpc::serve(Arc::clone(self), listener);
     }
 
-    /// How many calls of a service came.
+    /// Returns the number of calls of a service.
     pub fn told(&self, service: &str) -> usize {
         let told = self.told.lock().expect("the calls");
         told.get(service).copied().unwrap_or_default()
@@ -106,7 +106,7 @@ impl TaskFront {
         *told.entry(service.to_owned()).or_default() += 1;
     }
 
-    /// Passes a call on.
+    /// Forwards a call.
     fn call(&self, service: &str, method: &str, payload: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         self.note(service);
         if service == OLD_TASKS {
@@ -130,7 +130,7 @@ impl TaskFront {
             })
     }
 
-    /// What names a stream names a fifo instead, at whose other end is that stream.
+    /// Replaces stream names in a request by fifos that are connected to the streams.
     fn with_fifos<M: WithStreams>(&self, request: &[u8]) -> Vec<u8> {
         let mut request = M::decode(request).expect("a request");
         for (place, name) in request.stdio().into_iter().enumerate() {
@@ -146,7 +146,7 @@ impl TaskFront {
         request.encode_to_vec()
     }
 
-    /// Registers a stream by the first message on it.
+    /// Registers a stream by its first message.
     fn register(&self, init: &[u8], stream: Stream) {
         self.note(STREAMING);
         let init = Any::decode(init).expect("a message");
@@ -155,9 +155,9 @@ impl TaskFront {
     }
 }
 
-/// A request with streams.
+/// A request with standard streams.
 trait WithStreams: Message + Default {
-    /// Standard input, output and error.
+    /// Returns standard input, output and error.
     fn stdio(&mut self) -> [&mut String; 3];
 }
 

@@ -1,4 +1,4 @@
-//! Streams of the transfer service's kind: data one way, and the other way how much more may come.
+//! Streams of the transfer service: data in one direction, window updates in the other.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -16,11 +16,11 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 const WINDOW: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A stream as the one has it who serves it.
+/// Server side of a stream.
 pub(super) struct Stream {
-    /// Says something; false once nobody listens.
+    /// Sends a message; false if the client is gone.
     pub(super) say: Box<dyn FnMut(Vec<u8>) -> bool + Send>,
-    /// What is said on it; it ends with the other side's last word.
+    /// Received messages; it ends when the client closes the stream.
     pub(super) hear: Receiver<Vec<u8>>,
 }
 
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Stream {
     }
 }
 
-/// Those that nothing is connected to yet.
+/// Registered streams that are not connected yet.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     waiting: Mutex<HashMap<String, Stream>>,
@@ -41,7 +41,7 @@ impl Streams {
     pub(super) fn register(&self, id: String, mut stream: Stream) {
         let mut waiting = self.waiting.lock().expect("the streams");
         assert!(!waiting.contains_key(&id), "there is a stream {id}");
-        // Whoever opens it waits for a word.
+        // The client waits for a first message.
         let empty = Any {
             type_url: "google.protobuf.Empty".into(),
             ..Any::default()
@@ -51,7 +51,7 @@ impl Streams {
         self.more.notify_all();
     }
 
-    /// The stream of that name, which has to be there already, as containerd's own have.
+    /// Returns the stream of that name, which must be registered already, as in containerd.
     pub(super) fn take(&self, id: &str) -> Stream {
         let mut waiting = self.waiting.lock().expect("the streams");
         waiting
@@ -60,7 +60,7 @@ impl Streams {
     }
 }
 
-/// Has a fifo's other end be a stream.
+/// Connects a stream to a fifo.
 pub(super) fn connect(stream: Stream, fifo: &Path, input: bool) {
     let mode = Mode::RUSR | Mode::WUSR;
     mknodat(CWD, fifo, FileType::Fifo, mode, 0).expect("a fifo");

@@ -1,4 +1,4 @@
-//! The front by ttrpc.
+//! ttrpc server of the front.
 
 use std::collections::HashMap;
 use std::io;
@@ -24,7 +24,7 @@ pub(super) fn serve(front: Arc<TaskFront>, listener: UnixListener) {
     });
 }
 
-/// A stream that has begun: its first message tells which.
+/// A new stream, which is named by its first message.
 enum Begun {
     Nameless(Stream, Sender<Vec<u8>>),
     Named(Sender<Vec<u8>>),
@@ -79,7 +79,7 @@ fn answer(front: &Arc<TaskFront>, mut client: UnixStream) -> io::Result<()> {
     }
 }
 
-/// Who says all on a stream, when it goes.
+/// Sender of a stream. Dropping it ends the stream.
 struct Answers {
     call: u32,
     to: Arc<Mutex<UnixStream>>,

@@ -1,17 +1,17 @@
-//! What a check cell of a table names, all of it in backquotes.
+//! Parser of a table's check cell, whose content is in backquotes.
 
-/// The words of a cell by what they stand for.
+/// Parts of a cell by kind.
 #[derive(Debug, Default, PartialEq)]
 pub struct Cell {
-    /// Names of tests, as `names.rs` has them.
+    /// Names of tests, in the syntax of `names.rs`.
     pub names: Vec<String>,
-    /// Targets of the Makefile: `make test-vm`.
+    /// Makefile targets: `make test-vm`.
     pub targets: Vec<String>,
-    /// Benches in the brackets after `make bench`; what is after ` -- ` in one chooses a part of it.
+    /// Benches in the brackets after `make bench`; text after ` -- ` selects a part of one.
     pub benches: Vec<String>,
-    /// Variables of the environment that give tests what is missing: `ORLOP_TEST_CRIO`.
+    /// Environment variables that name missing programs: `ORLOP_TEST_CRIO`.
     pub variables: Vec<String>,
-    /// Documents that have more about it.
+    /// Documents with more details.
     pub documents: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Whether what a table names is run, and by the commands that it names.
+//! Checks that the tests in a table exist, and that the commands in the table run them.
 
 use super::cell::Cell;
 use super::commands::{Commands, Runs};
@@ -8,7 +8,7 @@ use super::profiles::Profiles;
 use super::programs::Test;
 use super::vm::Step;
 
-/// All that decides which tests a command runs.
+/// Everything that determines which tests a command runs.
 pub struct Workspace {
     pub tests: Vec<Test>,
     pub benches: Vec<String>,
@@ -19,7 +19,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// What is wrong with a cell of checks.
+    /// Returns the mistakes in a check cell.
     pub fn mistakes(&self, cell: &str) -> Vec<String> {
         let cell = match Cell::read(cell) {
             Ok(cell) => cell,
@@ -79,7 +79,7 @@ impl Workspace {
         mistakes
     }
 
-    /// Tests that nothing runs: not `make test`, no stage of the nightly run, no program that a variable names.
+    /// Returns the tests that nothing runs: neither `make test`, nor a nightly stage, nor a program in a variable.
     pub fn never_run(&self) -> Vec<String> {
         let stages = self.commands.all_nightly();
         let runs = |test: &Test| match self.not_here.about(test) {
@@ -103,12 +103,12 @@ impl Workspace {
         }
     }
 
-    /// Whether `make test` runs it wherever the gate runs.
+    /// Returns whether `make test` runs it in the gate.
     fn is_tested(&self, test: &Test) -> bool {
         self.not_here.about(test).is_none() && self.is_run_by("test", test)
     }
 
-    /// Whether a target runs it; one that `make test` skips runs by the target that the list of these names.
+    /// Returns whether a target runs it; a test that `make test` skips is run by the target in the skip list.
     fn is_run_by(&self, target: &str, test: &Test) -> bool {
         let line = self.not_here.about(test);
         let selects = match self.commands.runs(target) {

@@ -1,15 +1,15 @@
-//! The commands that run tests: targets of the Makefile, and the stages of the nightly run in `.ci/stages`.
+//! Commands that run tests: Makefile targets, and the nightly stages in `.ci/stages`.
 
 use std::collections::BTreeMap;
 
-/// What a target runs.
+/// Effect of a target.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Runs {
-    /// The tests of a profile of nextest.
+    /// Runs the tests of a nextest profile.
     Profile(String),
     Vm,
     Benches,
-    /// Something else, which says by itself what it found.
+    /// Runs something else, which reports its own results.
     Other,
 }
 
@@ -19,7 +19,7 @@ struct Target {
     recipe: String,
 }
 
-/// The targets, and which of them the nightly run has.
+/// Makefile targets, and those of the nightly run.
 pub struct Commands {
     targets: BTreeMap<String, Target>,
     nightly: Vec<String>,
@@ -48,7 +48,7 @@ impl Commands {
         Ok(Self { targets, nightly })
     }
 
-    /// What a target runs, if it is one that a stage has or needs.
+    /// Returns what a target runs, if it belongs to a nightly stage.
     pub fn nightly(&self, target: &str) -> Result<Runs, String> {
         if !self.targets.contains_key(target) {
             return Err(format!("the Makefile has no target {target}"));
@@ -59,12 +59,12 @@ impl Commands {
         Ok(self.runs(target))
     }
 
-    /// The targets of all stages.
+    /// Returns the targets of all stages.
     pub fn all_nightly(&self) -> &[String] {
         &self.nightly
     }
 
-    /// What a target runs.
+    /// Returns what a target runs.
     pub fn runs(&self, target: &str) -> Runs {
         let recipe = self.targets.get(target).map_or("", |target| &target.recipe);
         if recipe.contains(".ci/vm/tests") {
@@ -91,7 +91,7 @@ impl Commands {
     }
 }
 
-/// The targets of a Makefile; one with two recipes, of which a condition chooses, has both.
+/// Parses the targets of a Makefile; a target with two conditional recipes has both.
 fn targets(makefile: &str) -> BTreeMap<String, Target> {
     let mut targets: BTreeMap<String, Target> = BTreeMap::new();
     let mut open = String::new();
@@ -107,7 +107,7 @@ fn targets(makefile: &str) -> BTreeMap<String, Target> {
         };
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-';
         let needs = rest.split('#').next().unwrap_or_default();
-        // The value of a variable, for one target or for all.
+        // A variable assignment, for one target or for all.
         if name.is_empty() || !name.chars().all(is_name) || needs.contains('=') {
             continue;
         }

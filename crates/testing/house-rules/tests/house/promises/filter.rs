@@ -1,15 +1,15 @@
-//! The part of nextest's filter language that `.config/nextest.toml` uses: `all()`, `none()`, `package(=x)`,
+//! Parser for the part of nextest's filter language in `.config/nextest.toml`: `all()`, `none()`, `package(=x)`,
 //! `binary(=x)`, `test(=x)`, `test(/regex/)`, `not`, `&`, `|` and parentheses.
 
 use regex_lite::Regex;
 
 use super::programs::Test;
 
-/// A filter, read.
+/// A parsed filter.
 #[derive(Debug)]
 pub struct Filter {
     root: Node,
-    /// The texts of its terms, by number.
+    /// Texts of its terms, by number.
     terms: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ impl Filter {
         self.root.holds(test, None)
     }
 
-    /// The terms without which the filter would select the same of these tests.
+    /// Returns the terms that can be removed without a change of the selection.
     pub fn idle_terms(&self, tests: &[Test]) -> Vec<&str> {
         let counts = |at: usize| {
             tests
@@ -64,7 +64,7 @@ impl Filter {
 }
 
 impl Node {
-    /// Whether it is so of a test, if one of the terms is of none.
+    /// Evaluates the filter for a test, treating one term as false.
     fn holds(&self, test: &Test, without: Option<usize>) -> bool {
         match self {
             Self::Any(nodes) => nodes.iter().any(|node| node.holds(test, without)),
@@ -145,7 +145,7 @@ impl Reader<'_> {
         Ok(Node::Term(self.terms.len() - 1, term))
     }
 
-    /// Takes these characters, and the space after them, if they are next.
+    /// Consumes the expected text and the space after it, if it is next.
     fn took(&mut self, expected: &str) -> bool {
         let Some(rest) = self.rest.strip_prefix(expected) else {
             return false;

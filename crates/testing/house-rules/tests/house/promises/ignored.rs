@@ -1,8 +1,8 @@
-//! Tests with `#[ignore]`: each is a process that another test starts.
+//! Tests with `#[ignore]`, each of which must be started as a process by another test.
 
 use super::programs::Test;
 
-/// The ignored tests that none of their package's source files starts.
+/// Returns the ignored tests that no source file of their package starts.
 pub fn not_started(tests: &[Test], sources_of: impl Fn(&str) -> Vec<String>) -> Vec<String> {
     let is_started = |test: &&Test| {
         let command = format!(" --exact {} ", test.path);
@@ -17,7 +17,7 @@ pub fn not_started(tests: &[Test], sources_of: impl Fn(&str) -> Vec<String>) -> 
     lost.map(Test::identity).collect()
 }
 
-/// A text without what separates the arguments of a command in it.
+/// Removes the separators of command arguments from a text.
 fn arguments(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || c == ',' || c == '"');
     words

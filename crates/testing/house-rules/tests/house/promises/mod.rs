@@ -1,8 +1,8 @@
-//! That each promise of a document is checked by a test, or a command, that runs.
+//! Checks that every promise in a document has a test or command that runs.
 //!
-//! `make test` runs all tests but those that `.ci/not-here.txt` lists, with the command that runs them or the
-//! variable that names a program which Debian does not have. A promise whose check is among these names the
-//! command, which is a stage of the nightly run, or the variable, too.
+//! `make test` runs all tests except those in `.ci/not-here.txt`. That list names the command that runs a test, or the
+//! variable for a program that Debian lacks. A promise with such a test must name the nightly command or the variable,
+//! too.
 
 mod cell;
 mod check;

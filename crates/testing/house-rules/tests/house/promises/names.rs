@@ -1,21 +1,21 @@
-//! The names that documents give tests.
+//! Names of tests in documents.
 //!
 //! A name is `[PACKAGE] [PROGRAM] PATH`: `image it layers::*`, `cri pods::a_pod_is_ready`, `daemon_unit`.
 //!
 //! - PACKAGE is a crate, with or without `orlop-` before it; PROGRAM is a test program (a file or folder of
 //!   `tests/`).
-//! - PATH is a test's modules and its name, after the test program's name unless that stands before it. Alone, it may
-//!   be the end of that. `*` stands for anything. The name of a program stands for all of its tests.
+//! - PATH is a test's modules and its name, relative to the test program unless that is included. Alone, it may be the
+//!   end of a path. `*` matches anything. The name of a program selects all its tests.
 //!
-//! A name without `*` selects one test. What one with `*` selects begins at the same module: two modules of one
-//! name need the package, the program or more of the path.
+//! A name without `*` selects one test. With `*`, all selected tests must share the same parent module: for two modules
+//! of one name, the package, the program or more of the path is needed.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use super::programs::Test;
 
-/// The tests that a name stands for; the error says why there are none.
+/// Returns the tests that a name selects, or why there are none.
 pub fn select<'t>(name: &str, tests: &'t [Test]) -> Result<Vec<&'t Test>, String> {
     let words: Vec<&str> = name.split(' ').collect();
     let Some((path, scope)) = words.split_last() else {
@@ -49,7 +49,7 @@ pub fn select<'t>(name: &str, tests: &'t [Test]) -> Result<Vec<&'t Test>, String
     }
 }
 
-/// Where a test of the same name is, for a name that has moved.
+/// Returns the new path of a test that has moved.
 fn alike(path: &str, tests: &[Test]) -> String {
     let last = path.rsplit("::").next().unwrap_or(path);
     let name = |test: &Test| {
@@ -75,7 +75,7 @@ fn is_in(test: &Test, scope: &[&str]) -> bool {
     }
 }
 
-/// What of a test's identity stands before the end that a name has.
+/// The part of a test's identity before the end of the path that a name gives.
 struct Before {
     package: String,
     program: Option<String>,
@@ -105,7 +105,7 @@ impl fmt::Display for Before {
     }
 }
 
-/// What stands before what the pattern is about: nothing after a package or a program, else as little as can be.
+/// Returns the part before the match: empty after a package or a program, else the shortest possible.
 fn before_end(test: &Test, scope: &[&str], pattern: &str) -> Option<Before> {
     let program = test.program.as_deref();
     let names_program = scope.last().copied() == program;
@@ -125,7 +125,7 @@ fn before_end(test: &Test, scope: &[&str], pattern: &str) -> Option<Before> {
     Some(before)
 }
 
-/// Whether a text is what a pattern says, in which `*` stands for anything.
+/// Returns whether a text matches a pattern, in which `*` matches anything.
 pub fn is_like(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -183,7 +183,7 @@ fn names_stand_for_tests() {
         ("run cgroup::tests::*", 1),
         ("a_line_is_read", 1),
         ("shims::*", 1),
-        // Not those of `shims::pods` as well.
+        // Does not match `shims::pods`.
         ("cri pods::*", 2),
     ] {
         let selected = select(name, &tests).map(|tests| tests.len());

@@ -1,4 +1,4 @@
-//! The tests that are skipped, or may be, where the gate runs: `.ci/not-here.txt`.
+//! Tests that are skipped, or may be, in the gate: `.ci/not-here.txt`.
 
 use super::names::is_like;
 use super::programs::Test;
@@ -11,14 +11,14 @@ pub struct Line {
 }
 
 impl Line {
-    /// The target of the Makefile that runs the test, by the reason: `… (make test-vm)`.
+    /// Returns the Makefile target in the reason, which runs the test: `… (make test-vm)`.
     pub fn target(&self) -> Option<&str> {
         let (_, rest) = self.reason.split_once("make ")?;
         let end = rest.find(|c: char| !c.is_ascii_lowercase() && c != '-');
         Some(&rest[..end.unwrap_or(rest.len())])
     }
 
-    /// The variable that names a program which the test needs and Debian does not have: `… (ORLOP_TEST_CRIO)`.
+    /// Returns the variable for a program that Debian lacks: `… (ORLOP_TEST_CRIO)`.
     pub fn variable(&self) -> Option<&str> {
         let mut words = self
             .reason
@@ -58,14 +58,14 @@ impl NotHere {
         Ok(Self(lines))
     }
 
-    /// The line that is about a test, which does not run, or may not.
+    /// Returns the line for a test that does not run, or may not.
     pub fn about(&self, test: &Test) -> Option<&Line> {
         self.0
             .iter()
             .find(|line| is_like(&line.pattern, &test.path))
     }
 
-    /// Lines that are about no test, or about more than one program's.
+    /// Returns lines that match no test, or tests of more than one program.
     pub fn idle_lines(&self, tests: &[Test]) -> Vec<String> {
         let mut idle = Vec::new();
         for line in &self.0 {

@@ -1,4 +1,4 @@
-//! The profiles of `.config/nextest.toml`: which tests each of them selects.
+//! The profiles of `.config/nextest.toml` and the tests that they select.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ struct Override {
     filter: Option<String>,
 }
 
-/// What each profile selects, and the filters of its exceptions.
+/// Filters of each profile and of its overrides.
 pub struct Profiles {
     filters: BTreeMap<String, Filter>,
     exceptions: Vec<(String, Filter)>,
@@ -53,13 +53,13 @@ impl Profiles {
         Ok(profiles)
     }
 
-    /// What a profile selects.
+    /// Returns the filter of a profile.
     pub fn of(&self, name: &str) -> Result<&Filter, String> {
         let filter = self.filters.get(name);
         filter.ok_or_else(|| format!("no profile {name} in .config/nextest.toml"))
     }
 
-    /// Each term of a filter without which that would select the same.
+    /// Returns all terms that can be removed from a filter without a change of the selection.
     pub fn idle_terms(&self, tests: &[Test]) -> Vec<String> {
         let filters = self.filters.iter();
         let exceptions = self.exceptions.iter().map(|(name, filter)| (name, filter));
@@ -71,7 +71,7 @@ impl Profiles {
     }
 }
 
-/// A profile's own filter, else that of the profile whose settings it has.
+/// Returns a profile's own filter, else that of the profile it inherits from.
 fn filter_of<'c>(config: &'c Config, name: &str) -> Result<&'c str, String> {
     let mut name = name;
     for _ in 0..8 {

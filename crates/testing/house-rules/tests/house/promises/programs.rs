@@ -1,4 +1,4 @@
-//! The test programs of the workspace with their tests, as `cargo nextest list` would list them.
+//! Test programs of the workspace with their tests, as listed by `cargo nextest list`.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use serde::Deserialize;
 use super::scan::crate_tests;
 use crate::cargo::metadata;
 
-/// A test as nextest knows it.
+/// A test, as identified by nextest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Test {
     /// `orlop-image`.
     pub package: String,
-    /// What nextest calls the binary: the name of the test program, library or program.
+    /// nextest's binary name: that of the test program, library or binary.
     pub binary: String,
-    /// The test program; `None` of tests beside the code.
+    /// Test program; `None` for unit tests.
     pub program: Option<String>,
-    /// Its modules and its name.
+    /// Modules and name.
     pub path: String,
     pub ignored: bool,
 }
@@ -53,7 +53,7 @@ struct Target {
     test: bool,
 }
 
-/// What the workspace builds for tests.
+/// All test programs of the workspace.
 pub struct Programs {
     pub tests: Vec<Test>,
     pub benches: Vec<String>,

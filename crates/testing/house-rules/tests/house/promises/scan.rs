@@ -1,4 +1,4 @@
-//! The tests of a source file and of the modules that it declares, as the test runner would name them.
+//! Finds the tests of a source file and of its modules, with the names of the test runner.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,13 @@ use crate::words::words;
 /// A test function.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
-    /// Its modules and its name: `tests::a_pod_is_ready`.
+    /// Modules and name: `tests::a_pod_is_ready`.
     pub path: String,
     /// Whether it has `#[ignore]`.
     pub ignored: bool,
 }
 
-/// The tests of the crate whose root is this file.
+/// Returns the tests of the crate with this root file.
 pub fn crate_tests(root: &Path) -> Vec<Found> {
     let mut found = Vec::new();
     let below = root.parent().expect("a file has a directory");
@@ -22,7 +22,7 @@ pub fn crate_tests(root: &Path) -> Vec<Found> {
     found
 }
 
-/// A file's tests, and those of its modules, whose files are in the directory `below`.
+/// Collects a file's tests, and those of its modules in the directory `below`.
 fn file_tests(file: &Path, below: &Path, modules: &[String], found: &mut Vec<Found>) {
     let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{file:?}: {error}"));
     let items = items(&text).unwrap_or_else(|error| panic!("{file:?}: {error}"));
@@ -59,11 +59,11 @@ fn file_tests(file: &Path, below: &Path, modules: &[String], found: &mut Vec<Fou
     }
 }
 
-/// A test, or a module in a file of its own.
+/// A test, or a module in another file.
 #[derive(Debug, PartialEq)]
 struct Item {
     name: String,
-    /// The modules of the file that it is in.
+    /// Inline modules that contain it.
     inside: Vec<String>,
     kind: Kind,
 }
@@ -74,12 +74,12 @@ enum Kind {
     Module { file: Option<String> },
 }
 
-/// The tests and modules of a text. A macro's definition has none, what a macro is given may have some.
+/// Returns the tests and modules in a text. Macro definitions are skipped, macro arguments are not.
 fn items(text: &str) -> Result<Vec<Item>, String> {
     let words = words(text);
     let word = |at: usize| words.get(at).copied().unwrap_or_default();
     let mut items = Vec::new();
-    // What each open brace belongs to.
+    // The owner of each open brace.
     let mut open: Vec<Option<String>> = Vec::new();
     let mut attributes = Vec::new();
     let mut at = 0;
@@ -126,7 +126,7 @@ fn items(text: &str) -> Result<Vec<Item>, String> {
                     },
                 });
             }
-            // They stand between attributes and what these are about.
+            // These stand between attributes and their item.
             "pub" | "async" | "unsafe" | "const" | "(" | "crate" | ")" => {
                 at += 1;
                 continue;
@@ -143,7 +143,7 @@ fn items(text: &str) -> Result<Vec<Item>, String> {
     Ok(items)
 }
 
-/// Where the bracket at this place is closed.
+/// Returns the position of the closing bracket.
 fn closing(words: &[&str], at: usize) -> Result<usize, String> {
     let mut depth = 0;
     for (here, word) in words.iter().enumerate().skip(at) {
@@ -159,7 +159,7 @@ fn closing(words: &[&str], at: usize) -> Result<usize, String> {
     Err(format!("a {} is never closed", words[at]))
 }
 
-/// The words of an attribute.
+/// Tokens of an attribute.
 struct Attribute<'t>(Vec<&'t str>);
 
 impl<'t> Attribute<'t> {
@@ -183,7 +183,7 @@ impl<'t> Attribute<'t> {
         self.begins(&["cfg"])
     }
 
-    /// The file that `#[path = "…"]` names.
+    /// Returns the file in `#[path = "…"]`.
     fn file(&self) -> Option<String> {
         let named = self
             .begins(&["path", "="])

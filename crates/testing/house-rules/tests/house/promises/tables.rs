@@ -1,4 +1,4 @@
-//! The tables that name tests, and the lists that say which of them run, as they are in this workspace.
+//! Checks the tables that name tests, and the lists of tests that run, in this workspace.
 
 use std::fs;
 
@@ -134,7 +134,7 @@ fn with_lists(tests: Vec<Test>) -> Workspace {
     }
 }
 
-/// The benches of the long form: the last list in the script.
+/// Returns the benches of the long form: the last list in the script.
 fn long_benches() -> Vec<String> {
     let script = read(".ci/bench");
     let (_, rest) = script.rsplit_once("benches='").expect("a list of benches");
@@ -142,7 +142,7 @@ fn long_benches() -> Vec<String> {
     list.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The texts of a package's source files.
+/// Returns the texts of a package's source files.
 fn sources_of(graph: &Graph, package: &str) -> Vec<String> {
     let mut packages = graph.house();
     let package = packages.find(|one| one.name == package);
@@ -151,14 +151,14 @@ fn sources_of(graph: &Graph, package: &str) -> Vec<String> {
     sources.into_iter().map(read).collect()
 }
 
-/// A row of a table, without the bars.
+/// A table row without the bars.
 struct Row<'t> {
     line: usize,
     head: Vec<&'t str>,
     cells: Vec<&'t str>,
 }
 
-/// The rows of all tables of a text; each has as many cells as the head of its table.
+/// Returns the rows of all tables in a text; each has as many cells as its header.
 fn rows(text: &str) -> Vec<Row<'_>> {
     let lines: Vec<&str> = text.lines().collect();
     let mut head = Vec::new();
@@ -192,7 +192,7 @@ fn cells(row: &str) -> Vec<&str> {
     inside.unwrap_or(row).split('|').map(str::trim).collect()
 }
 
-/// The keys named in a cell that the reference of the configuration does not have in their section.
+/// Returns the keys in a cell that are missing in their section of the configuration reference.
 fn missing_keys(reference: &str, cell: &str) -> Vec<String> {
     let mut missing = Vec::new();
     for key in cell.split('`').skip(1).step_by(2) {

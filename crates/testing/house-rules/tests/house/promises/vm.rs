@@ -1,24 +1,24 @@
-//! What `make test-vm` runs: the steps of `.ci/vm/guest/tests`, of programs that `.ci/vm/tests` copies.
+//! Parser of `make test-vm`: the steps of `.ci/vm/guest/tests`, with programs copied by `.ci/vm/tests`.
 
 use super::programs::Test;
 
-/// A program that is run in the VM with some of its tests.
+/// A program that runs some of its tests in the VM.
 #[derive(Debug)]
 pub struct Step {
     /// `orlop-cri`: the crate's directory, and `unit` or the name of the test program.
     program: String,
-    /// Parts of names; without any, all tests run.
+    /// Substrings of test names; if empty, all tests run.
     filters: Vec<String>,
     skips: Vec<String>,
-    /// Whether the long form alone has it, or both.
+    /// Whether it runs only in the long form.
     pub is_long: bool,
 }
 
 impl Step {
-    /// The steps of a script. Those of its short form are in `if [ "$mode" = short ]`.
+    /// Parses the steps of a script. Those of the short form are in `if [ "$mode" = short ]`.
     pub fn read_all(script: &str) -> Result<Vec<Self>, String> {
         let mut steps = Vec::new();
-        // Whether each open `if` is about the short form, and whether its `else` was reached.
+        // For each open `if`: whether it tests for the short form, and whether its `else` was reached.
         let mut open: Vec<(bool, bool)> = Vec::new();
         for line in script.replace("\\\n", " ").lines().map(str::trim) {
             if line.starts_with("if ") && !line.ends_with("; fi") {
@@ -74,7 +74,7 @@ impl Step {
         self.program == format!("{directory}-{name}")
     }
 
-    /// What of it is about no test, given the script that copies the programs.
+    /// Returns the parts that match no test, given the script that copies the programs.
     pub fn idle_parts(&self, tests: &[Test], copied: &str) -> Vec<String> {
         let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let mut idle = Vec::new();

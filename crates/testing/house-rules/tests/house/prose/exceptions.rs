@@ -1,8 +1,8 @@
-//! The places where a finding is wrong: lines `PATH: WORDS` of `exceptions.txt`, at most twenty.
+//! Allowed exceptions: lines `PATH: WORDS` of `exceptions.txt`, at most twenty.
 
 use std::path::{Path, PathBuf};
 
-/// A place, and words of the finding there.
+/// An exception: a path, and words of the finding.
 struct Exception {
     path: PathBuf,
     words: String,
@@ -29,14 +29,14 @@ impl Exceptions {
         Self(list)
     }
 
-    /// Whether the list has this mistake in this file.
+    /// Returns whether a mistake in a file is allowed.
     pub fn allow(&mut self, path: &Path, mistake: &str) -> bool {
         let mut list = self.0.iter_mut();
         let found = list.find(|it| it.path == path && mistake.contains(&it.words));
         found.map(|it| it.used = true).is_some()
     }
 
-    /// The lines about files of this extension that allowed nothing.
+    /// Returns the unused exceptions for files with this extension.
     pub fn idle(&self, extension: &str) -> Vec<String> {
         let lines = self.0.iter().filter(|it| !it.used);
         let lines = lines.filter(|it| it.path.extension().is_some_and(|it| it == extension));

@@ -1,9 +1,9 @@
 //! The prose of a Markdown document: paragraphs, list items, headings and table cells, without code blocks.
 
-/// A piece of prose.
+/// A passage of prose.
 #[derive(Debug, PartialEq)]
 pub struct Passage {
-    /// The line that it begins in.
+    /// Line where it starts.
     pub line: usize,
     pub text: String,
 }
@@ -55,7 +55,7 @@ pub fn passages(text: &str) -> Vec<Passage> {
     passages
 }
 
-/// The help texts in the code blocks of a document: descriptions of commands and flags, without their names.
+/// Returns the help texts in code blocks: descriptions of commands and flags, without their names.
 pub fn help_texts(text: &str) -> Vec<Passage> {
     let mut passages = Vec::new();
     let mut open: Option<Passage> = None;
@@ -65,7 +65,7 @@ pub fn help_texts(text: &str) -> Vec<Passage> {
         if line.starts_with("```") {
             in_code = !in_code;
         }
-        // A name and its description have two spaces between them; other flags stand in lines of their own.
+        // Two spaces separate a name from its description; other flags are on separate lines.
         let description = line
             .rsplit_once("  ")
             .map(|(_, description)| description.trim());
@@ -100,7 +100,7 @@ fn heading(line: &str) -> Option<&str> {
         .then(|| line.trim_start_matches('#').trim())
 }
 
-/// The text of a list item's first line.
+/// Returns the text of a list item's first line.
 fn item(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "]
         .iter()
@@ -113,7 +113,7 @@ fn item(line: &str) -> Option<&str> {
     bullet.or_else(number)
 }
 
-/// The cells of a row. A bar in code does not end a cell.
+/// Returns the cells of a row. A bar in code does not end a cell.
 fn cells(row: &str) -> impl Iterator<Item = String> {
     let mut cells = vec![String::new()];
     let mut in_code = false;

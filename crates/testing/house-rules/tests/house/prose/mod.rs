@@ -1,8 +1,7 @@
-//! The English of everything that users read: documents, help texts, error messages and log lines.
+//! Style checks of all text for users: documents, help texts, error messages and log lines.
 //!
-//! The rules are in CONTRIBUTING.md; [`patterns`] finds the common mistakes. `exceptions.txt` lists the places
-//! where a finding is wrong. Help texts and comments of configuration keys are checked in the references that are
-//! generated from them (`docs/reference`).
+//! The rules are in CONTRIBUTING.md; [`patterns`] finds the common mistakes. `exceptions.txt` lists the exceptions.
+//! Help texts and comments of configuration keys are checked in the references generated from them (`docs/reference`).
 
 mod exceptions;
 mod markdown;
@@ -40,8 +39,8 @@ fn messages_are_in_plain_english() {
     );
 }
 
-/// Asserts that the files have more than `least` passages and no mistakes except those that `exceptions.txt`
-/// lists for this extension, and that each of these is still needed.
+/// Asserts that the files have more than `least` passages and no mistakes except those in `exceptions.txt` for this
+/// extension, and that each exception is still needed.
 fn assert_plain(
     files: Vec<PathBuf>,
     passages: impl Fn(&Path, &str) -> Vec<Passage>,
@@ -67,7 +66,7 @@ fn assert_plain(
     assert_eq!(exceptions.idle(extension), Vec::<String>::new());
 }
 
-/// The source files that are part of a program, without those of tests.
+/// Returns the source files of programs, without tests.
 fn shipped_sources() -> Vec<PathBuf> {
     let graph = Graph::read(&[]);
     let directories = graph.house().map(|package| package.directory().join("src"));

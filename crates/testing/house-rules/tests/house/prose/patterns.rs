@@ -1,13 +1,13 @@
-//! Mistakes of English that make a text hard to read, as patterns.
+//! Patterns of English that is hard to read.
 
 use std::sync::LazyLock;
 
 use regex_lite::Regex;
 
-/// The longest sentence, in words.
+/// Maximum length of a sentence in words.
 const LONGEST: usize = 35;
 
-/// Words to avoid, and what to write instead.
+/// Words to avoid, with replacements.
 const AVOID: [(&str, &str); 20] = [
     ("anew", "again"),
     ("for want of|for lack of", "because … is missing"),
@@ -60,7 +60,7 @@ static PATTERNS: LazyLock<Vec<(Regex, &str)>> = LazyLock::new(|| {
         .collect()
 });
 
-/// The mistakes in a passage of prose, each with the words around it.
+/// Returns the mistakes in a passage, each with its context.
 pub fn mistakes(text: &str) -> Vec<String> {
     let text = plain(text);
     let mut found = Vec::new();
@@ -93,7 +93,7 @@ pub fn mistakes(text: &str) -> Vec<String> {
     found
 }
 
-/// The text without code, links, emphasis and line breaks.
+/// Removes code, links, emphasis and line breaks from a text.
 fn plain(text: &str) -> String {
     static PARTS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
         [
@@ -108,7 +108,7 @@ fn plain(text: &str) -> String {
     replaced(text, &*PARTS).trim().to_owned()
 }
 
-/// Replaces what each pattern matches, in their order.
+/// Replaces the matches of each pattern in order.
 pub fn replaced(text: &str, parts: &[(Regex, &str)]) -> String {
     parts.iter().fold(text.to_owned(), |text, (pattern, with)| {
         pattern.replace_all(&text, *with).into_owned()

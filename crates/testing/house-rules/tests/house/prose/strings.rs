@@ -1,4 +1,4 @@
-//! The texts in a source file that users may read: string literals of three words or more.
+//! String literals that users may read: those with three words or more.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::markdown::Passage;
 use super::patterns::replaced;
 use crate::words::{without_tests, words};
 
-/// The string literals outside tests.
+/// Returns the string literals outside of tests.
 pub fn literals(text: &str) -> Vec<Passage> {
     let words = without_tests(words(text));
     let literals = words.into_iter().filter_map(|word| {
@@ -23,7 +23,7 @@ pub fn literals(text: &str) -> Vec<Passage> {
     literals.collect()
 }
 
-/// The text as it is printed, with X for each value.
+/// Returns the text as printed, with X for each value.
 fn readable(literal: &str) -> String {
     static PARTS: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
         [
@@ -38,7 +38,8 @@ fn readable(literal: &str) -> String {
     replaced(literal, &*PARTS)
 }
 
-/// Whether a text has three words, and as a long one also the words of a sentence: a list of names has none.
+/// Returns whether a text has three words, and if it is long, also words that occur in sentences: lists of names have
+/// none.
 fn is_prose(text: &str) -> bool {
     const OF_SENTENCES: [&str; 7] = ["the", "a", "an", "is", "are", "to", "of"];
     let letters = |word: &&str| word.bytes().filter(u8::is_ascii_alphabetic).count() > 1;

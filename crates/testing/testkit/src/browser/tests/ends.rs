@@ -1,4 +1,4 @@
-//! Nothing of a browser outlives its test.
+//! Tests that no process or file of a browser outlives its test.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,12 +9,12 @@ use super::{Browser, browser};
 use crate::process::{Process, processes};
 use crate::skip_unless;
 
-/// Set for the process that is killed.
+/// Environment variable of the process that is killed.
 const VICTIM: &str = "ORLOP_TEST_BROWSER_VICTIM";
 const NAME: &str = "browser::tests::ends::a_killed_test_leaves_no_browser";
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What a browser has on the machine: its processes carry a name, and it has directories.
+/// Returns the name in the command lines of a browser's processes, and its directories.
 fn traces(browser: &Browser) -> (String, [PathBuf; 2]) {
     let (id, dirs) = browser.process.traces();
     assert_eq!(processes(&[&id, "chromedriver"]).len(), 1);

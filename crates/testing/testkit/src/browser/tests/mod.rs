@@ -1,4 +1,4 @@
-//! The browser on a small site.
+//! Tests of the browser on a small site.
 
 mod ends;
 mod pictures;
@@ -85,12 +85,12 @@ async fn a_picture_has_the_size_that_was_asked_for() {
     assert_eq!(browser.script(inner, &[]).await, json!([360, 640, 2]));
     browser.resize(1024, 300).await;
     assert_eq!(size(&browser.screenshot().await), (2048, 600));
-    // Another site is another process of the browser.
+    // For another site the browser starts another process.
     browser.open(&Site::start().url("/good")).await;
     assert_eq!(browser.script(inner, &[]).await, json!([1024, 300, 2]));
 }
 
-/// What the first chunk of a PNG says.
+/// Reads the size from the first chunk of a PNG.
 fn size(png: &[u8]) -> (u32, u32) {
     assert_eq!(&png[..8], b"\x89PNG\r\n\x1a\n");
     let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
@@ -195,7 +195,7 @@ async fn a_certificate_of_nobody_is_taken_where_any_is() {
     assert_eq!(browser.title().await, "Good");
     drop(browser);
 
-    // The browser has a page of its own for that.
+    // The browser shows its own error page.
     let strict = self::browser().await;
     strict.open(&url).await;
     assert_ne!(strict.title().await, "Good");

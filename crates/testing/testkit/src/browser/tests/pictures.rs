@@ -1,4 +1,4 @@
-//! Pictures of pages.
+//! Tests of screenshots.
 
 use super::site::Site;
 use super::{Browser, browser, size};
@@ -26,7 +26,7 @@ async fn pictures_are_saved_small() {
         saved.push(std::fs::read(file).expect("read it"));
     }
     assert_eq!([size(&saved[0]), size(&saved[1])], [(800, 600), (360, 640)]);
-    // With a palette a picture has a fraction of what the browser makes of it.
+    // With a palette, a screenshot is a fraction of the original size.
     let whole = browser.screenshot().await;
     assert!(
         saved[1].len() * 4 < whole.len() * 3,

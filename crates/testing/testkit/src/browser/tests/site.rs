@@ -1,4 +1,4 @@
-//! A small site with a strict policy: a good page, and a bad one.
+//! A small site with a strict policy, a valid page, and an invalid one.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::serve::Server;
 
-/// Serves it until it is dropped.
+/// The site, served until dropped.
 pub(super) struct Site(Server);
 
 impl Site {
@@ -32,7 +32,7 @@ const GOOD: &str =
     <button id=first>First</button> <button id=second>Second</button>
     <p id=said role=status></p></main></body></html>";
 
-/// A script that the policy forbids, a picture that tells nothing, a field without a name.
+/// Page with a script that the policy forbids, an image without a description, and a field without a label.
 const BAD: &str = "<!doctype html><html lang=en><head><title>Bad</title><link rel=icon href=data:,>
     <link rel=stylesheet href=/style.css></head>
     <body><main><h1>Bad</h1><script>document.title = 'Inline'</script>
@@ -54,7 +54,7 @@ const APP: &str = "
     });
     ";
 
-/// Of which there is no small picture.
+/// Page whose screenshot is always large.
 const NOISE: &str =
     "<!doctype html><html lang=en><head><title>Noise</title><link rel=icon href=data:,>
     <script type=module src=/noise.js></script></head><body><canvas></canvas></body></html>";

@@ -1,22 +1,22 @@
-//! In which form a layer is packed, and how it is cut.
+//! Formats of layers for lazy pulling, and their division into chunks.
 
 use crate::image::Compression;
 
-/// The forms of a layer that have its table of contents in it.
+/// Formats with an embedded table of contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Chunked {
-    /// gzip, with the table in an entry of the archive.
+    /// gzip, with the table as an entry of the archive.
     EStargz,
-    /// The same, with the shorter footer of the first writers.
+    /// The same, with the shorter footer of early versions.
     OldStargz,
-    /// Zstandard, as Go's storage library writes it.
+    /// Zstandard, as written by Go's storage library.
     ZstdChunked,
-    /// Zstandard, as those write it who write eStargz, too: the manifest does not say where the table is.
+    /// Zstandard, as written by eStargz tools: the manifest does not contain the position of the table.
     StargzZstd,
 }
 
 impl Chunked {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [
         Self::EStargz,
         Self::OldStargz,
@@ -24,7 +24,7 @@ impl Chunked {
         Self::StargzZstd,
     ];
 
-    /// How such a layer is compressed.
+    /// Returns the compression of the format.
     pub fn compression(self) -> Compression {
         match self {
             Self::EStargz | Self::OldStargz => Compression::Gzip,
@@ -33,7 +33,7 @@ impl Chunked {
     }
 }
 
-/// How a layer is cut into chunks.
+/// Division of a layer into chunks.
 #[derive(Debug, Clone)]
 pub struct Cut {
     pub(super) chunk: usize,
@@ -44,7 +44,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// Chunks of up to 4 MiB, each compressed on its own, as fast as can be.
+    /// Chunks of up to 4 MiB, each compressed separately, at the fastest level.
     pub fn new() -> Self {
         Self {
             chunk: 4 << 20,
@@ -55,34 +55,34 @@ impl Cut {
         }
     }
 
-    /// Chunks of up to so many bytes of a file.
+    /// Sets the maximum chunk size in bytes.
     pub fn chunk(mut self, bytes: usize) -> Self {
         assert!(bytes > 0, "a chunk has bytes");
         self.chunk = bytes;
         self
     }
 
-    /// Chunks stand behind each other in one member until it has so many bytes (not [`Chunked::ZstdChunked`]).
+    /// Combines chunks in one compressed member until it has this many bytes (not [`Chunked::ZstdChunked`]).
     pub fn member(mut self, bytes: usize) -> Self {
         self.member = bytes;
         self
     }
 
-    /// How well it is compressed: of gzip 0 (not at all) to 9, of Zstandard 1 to 22.
+    /// Sets the compression level: 0 (none) to 9 for gzip, 1 to 22 for Zstandard.
     pub fn level(mut self, level: u32) -> Self {
         self.level = level;
         self
     }
 
-    /// What is wanted soon, by its path in the archive. It comes first, with the directories that it is in and what
-    /// it is a hard link to, and the landmark comes behind it (not [`Chunked::ZstdChunked`]).
+    /// Sets the prioritized files by their paths in the archive. They come first, with their directories and hard link
+    /// targets, followed by the landmark (not [`Chunked::ZstdChunked`]).
     pub fn first(mut self, paths: &[&str]) -> Self {
         self.first
             .extend(paths.iter().map(|path| (*path).to_owned()));
         self
     }
 
-    /// Leaves out the landmark that says what is wanted soon, or that nothing is.
+    /// Omits the landmark, which marks the prioritized files or their absence.
     pub fn without_landmark(mut self) -> Self {
         self.landmarks = false;
         self

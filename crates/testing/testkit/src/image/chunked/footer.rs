@@ -1,29 +1,29 @@
-//! What a layer ends with, so that its table of contents is found.
+//! Footers of layers, which locate the table of contents.
 
-/// Bytes before what a frame has that decompressors skip (RFC 8878, 3.1.2).
+/// Header length of a skippable frame (RFC 8878, 3.1.2).
 pub(super) const FRAME_HEADER: u64 = 8;
 
-/// An empty gzip member that says where the table begins.
+/// Returns an empty gzip member with the offset of the table.
 pub(super) fn estargz(offset: u64) -> Vec<u8> {
     member(format!("SG\x16\0{offset:016x}STARGZ").as_bytes())
 }
 
-/// As the first writers had it.
+/// Returns the footer of early versions.
 pub(super) fn old_stargz(offset: u64) -> Vec<u8> {
     member(format!("{offset:016x}STARGZ").as_bytes())
 }
 
-/// An empty gzip member with an extra field (RFC 1952).
+/// Returns an empty gzip member with an extra field (RFC 1952).
 fn member(extra: &[u8]) -> Vec<u8> {
     let mut member = vec![0x1f, 0x8b, 8, 4, 0, 0, 0, 0, 0, 255];
     member.extend((extra.len() as u16).to_le_bytes());
     member.extend(extra);
-    // One stored block of no bytes, their checksum and their number.
+    // One empty stored block, its checksum and its length.
     member.extend([1, 0, 0, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0]);
     member
 }
 
-/// Where the table is, its length, its length when it is decompressed; and the same of a record of the headers.
+/// Returns a footer with offset, length and decompressed length of the table, and the same of the tar-split record.
 pub(super) fn zstd_chunked(table: [u64; 3], record: [u64; 3]) -> Vec<u8> {
     let [offset, length, plain] = table;
     let [begin, bytes, unpacked] = record;
@@ -31,12 +31,12 @@ pub(super) fn zstd_chunked(table: [u64; 3], record: [u64; 3]) -> Vec<u8> {
     ended(&numbers, *b"GNUlInUx")
 }
 
-/// Where the table is, its length, its length when it is decompressed.
+/// Returns a footer with offset, length and decompressed length of the table.
 pub(super) fn stargz_zstd([offset, length, plain]: [u64; 3]) -> Vec<u8> {
     ended(&[offset, length, plain, TYPE], *b"GnUlInUx")
 }
 
-/// The only type of a table that there is.
+/// The only defined type of table.
 const TYPE: u64 = 1;
 
 fn ended(numbers: &[u64], magic: [u8; 8]) -> Vec<u8> {
@@ -44,7 +44,7 @@ fn ended(numbers: &[u64], magic: [u8; 8]) -> Vec<u8> {
     numbers.chain(magic).collect()
 }
 
-/// Adds a frame that decompressors skip.
+/// Appends a skippable frame.
 pub(super) fn skipped(to: &mut Vec<u8>, content: &[u8]) {
     let length = u32::try_from(content.len()).expect("a table of contents has less than 4 GiB");
     to.extend([0x50, 0x2a, 0x4d, 0x18]);

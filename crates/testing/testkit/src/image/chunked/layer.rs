@@ -1,27 +1,27 @@
-//! A layer that was packed, and what a manifest says of it.
+//! A packed layer with its annotations.
 
 use super::order::ordered;
 use super::{Chunked, ChunkedWriter, Cut};
 use crate::image::entries::entries;
 use crate::image::{Layer, compression};
 
-/// A layer that can be fetched bit by bit.
+/// A layer that supports lazy pulling.
 #[derive(Debug, Clone)]
 pub struct ChunkedLayer {
-    /// Its form.
+    /// Format of the layer.
     pub form: Chunked,
-    /// It, as it travels.
+    /// Compressed layer.
     pub bytes: Vec<u8>,
-    /// What its descriptor says of its table of contents.
+    /// Annotations with the position of its table of contents.
     pub annotations: Vec<(String, String)>,
-    /// The digest of the whole archive.
+    /// Digest of the uncompressed archive.
     pub diff_id: String,
-    /// Bytes of the whole archive.
+    /// Size of the uncompressed archive.
     pub uncompressed: u64,
 }
 
 impl ChunkedLayer {
-    /// Packs an archive: one that was written here, or any other.
+    /// Packs any archive.
     pub fn of(archive: &[u8], form: Chunked, cut: &Cut) -> Self {
         let mut writer = ChunkedWriter::new(form, cut);
         let entries = entries(archive);
@@ -42,14 +42,14 @@ impl ChunkedLayer {
         writer.finish()
     }
 
-    /// The archive that it is when all of it is unpacked.
+    /// Returns the uncompressed archive.
     pub fn archive(&self) -> Vec<u8> {
         compression::unpack(&self.bytes, self.form.compression())
     }
 }
 
 impl Layer {
-    /// The layer, packed so that it can be fetched bit by bit.
+    /// Packs the layer for lazy pulling.
     pub fn chunked(self, form: Chunked, cut: &Cut) -> ChunkedLayer {
         ChunkedLayer::of(&self.tar(), form, cut)
     }

@@ -1,4 +1,4 @@
-//! Layers with a table of contents in them, which can be fetched bit by bit: eStargz and zstd:chunked.
+//! Layers with an embedded table of contents for lazy pulling: eStargz and zstd:chunked.
 
 mod cut;
 mod footer;

@@ -1,14 +1,14 @@
-//! What comes first in a layer, because it is wanted soon.
+//! Order of the entries in a layer with prioritized files.
 
 use std::collections::HashMap;
 
 use crate::image::entries::{Entry, path};
 
-/// Which entries come first and which behind them.
+/// Returns the prioritized entries, and the rest.
 ///
 /// # Panics
 ///
-/// Where a path is none of the archive.
+/// If a path is not in the archive.
 pub(super) fn ordered<'a>(
     entries: &'a [Entry],
     wanted: &[String],
@@ -27,7 +27,7 @@ pub(super) fn ordered<'a>(
     (first, rest.collect())
 }
 
-/// Takes an entry, behind all that has to be there before it.
+/// Takes an entry after the entries that it depends on.
 fn take<'a>(
     at: usize,
     entries: &'a [Entry],

@@ -1,13 +1,13 @@
-//! Members of gzip and frames of Zstandard, one behind the other.
+//! Writer of consecutive gzip members or Zstandard frames.
 
 use flate2::{Compress, Crc, FlushCompress, Status};
 
 use crate::image::Compression;
 
-/// The header of a member without a name or a time (RFC 1952), by nobody knows which system.
+/// gzip header without name and time, with an unknown operating system (RFC 1952).
 const HEADER: [u8; 10] = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
 
-/// What packs all members of a layer: what it takes to pack one is large, and made once.
+/// Compressor for all members of a layer. Its state is large, so it is reused.
 #[allow(
     missing_debug_implementations,
     reason = "a compressor has nothing to show"
@@ -26,7 +26,7 @@ impl Packer {
         Self::Zstd(zstd::bulk::Compressor::new(level).expect("make a compressor"))
     }
 
-    /// Adds a member or a frame of its own.
+    /// Appends a separate member or frame.
     pub(super) fn pack(&mut self, content: &[u8], to: &mut Vec<u8>) {
         match self {
             Self::Gzip(deflate) => member(deflate, content, to),

@@ -1,4 +1,4 @@
-//! A layer that is packed entry by entry, with its table of contents behind it.
+//! Writer of a layer, entry by entry, with a table of contents at the end.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -12,15 +12,15 @@ use crate::image::blob::{to_bytes, written};
 use crate::image::entries::{Entry, entries};
 use crate::image::{Compression, Layer, digest};
 
-/// Files that say something of the others (eStargz): those before the first are wanted soon, or none is.
+/// Marker files (eStargz): either the files before the first marker are prioritized, or none is.
 const WANTED_SOON: &str = ".prefetch.landmark";
 const NOTHING_WANTED: &str = ".no.prefetch.landmark";
-/// Their content.
+/// Content of the markers.
 const LANDMARK: [u8; 1] = [0xf];
-/// What an archive ends with.
+/// End marker of an archive.
 const END: [u8; 1024] = [0; 1024];
 
-/// A layer under way. Of what was added it holds no more than is packed: a large layer is added bit by bit.
+/// A layer being written. Only unpacked data is in memory, so a large layer can be added in parts.
 #[allow(
     missing_debug_implementations,
     reason = "a layer under way has nothing to show"
@@ -30,7 +30,7 @@ pub struct ChunkedWriter {
     cut: Cut,
     packer: Packer,
     blob: Vec<u8>,
-    /// What is not packed yet.
+    /// Data that is not packed yet.
     pending: Vec<u8>,
     toc: Vec<Value>,
     plain: Sha256,
@@ -38,7 +38,7 @@ pub struct ChunkedWriter {
 }
 
 impl ChunkedWriter {
-    /// An empty layer.
+    /// Creates an empty layer.
     pub fn new(form: Chunked, cut: &Cut) -> Self {
         let own = form == Chunked::ZstdChunked;
         assert!(
@@ -57,24 +57,24 @@ impl ChunkedWriter {
         }
     }
 
-    /// Adds all entries of an archive as they are. Its end, if it has one, is not the layer's.
+    /// Adds all entries of an archive, without its end marker.
     pub fn add(&mut self, archive: &[u8]) {
         for entry in entries(archive) {
             self.entry(archive, &entry);
         }
     }
 
-    /// All that was added so far is wanted soon.
+    /// Marks all entries so far as prioritized.
     pub fn wanted_soon(&mut self) {
         self.add(&Layer::new().file(WANTED_SOON, LANDMARK, 0o644).tar());
     }
 
-    /// Nothing is wanted soon.
+    /// Marks that nothing is prioritized.
     pub fn nothing_wanted(&mut self) {
         self.add(&Layer::new().file(NOTHING_WANTED, LANDMARK, 0o644).tar());
     }
 
-    /// The layer, with its table of contents.
+    /// Returns the layer with its table of contents.
     pub fn finish(mut self) -> ChunkedLayer {
         let entries = std::mem::take(&mut self.toc);
         let toc = to_bytes(&json!({ "version": 1, "entries": entries }));
@@ -115,7 +115,7 @@ impl ChunkedWriter {
         self.write(&archive[entry.content.end..entry.end()]);
     }
 
-    /// An entry as the table has it, but for its content.
+    /// Returns the table entry without content fields.
     fn told(&self, entry: &Entry) -> Value {
         let name = match self.form {
             Chunked::ZstdChunked => String::from_utf8_lossy(&entry.name),
@@ -163,8 +163,8 @@ impl ChunkedWriter {
             if at > 0 {
                 told["chunkOffset"] = (at * self.cut.chunk).into();
             }
-            // Go's storage library tells nothing of the only chunk that it does not tell of the file, and the size of
-            // all others; the others leave out the size of the last one.
+            // For a single chunk, Go's storage library omits the chunk fields; otherwise it writes the size of every
+            // chunk. Other tools omit the size of the last one.
             if !own || last > 0 {
                 told["chunkDigest"] = match last {
                     0 => whole.clone(),
@@ -190,7 +190,7 @@ impl ChunkedWriter {
         }
     }
 
-    /// How many bytes of the member in which a chunk is to be are before it.
+    /// Starts a chunk. Returns how many bytes precede it in its member.
     fn begin_chunk(&mut self) -> usize {
         if self.pending.len() >= self.cut.member {
             self.flush();
@@ -214,7 +214,7 @@ impl ChunkedWriter {
     fn finish_gzip(&mut self, toc: &[u8]) -> Vec<(&'static str, String)> {
         self.flush();
         let offset = self.blob.len() as u64;
-        // The archive goes on in what has the table, and ends with it.
+        // The table is an entry of the archive, which ends after it.
         self.write(&Layer::new().file("stargz.index.json", toc, 0o444).tar());
         self.flush();
         self.blob.extend(match self.form {
@@ -236,7 +236,7 @@ impl ChunkedWriter {
             footer::skipped(&mut self.blob, &footer::stargz_zstd(place));
             return Vec::new();
         }
-        // What else Go's storage library writes down of the headers: it is for those who make the archive again.
+        // Go's storage library also stores the tar headers, for tools that rebuild the archive.
         let record = b"not read";
         let begin = self.blob.len() as u64 + footer::FRAME_HEADER;
         footer::skipped(&mut self.blob, record);

@@ -1,6 +1,6 @@
-//! Where the blocks of a gzip stream begin, bit by bit (RFC 1951, RFC 1952): what no library tells.
+//! Finds the block boundaries of a gzip stream in bits (RFC 1951, RFC 1952), which no library reports.
 
-/// A place between two blocks.
+/// Position between two blocks.
 #[derive(Debug, Clone, Copy)]
 pub struct Boundary {
     /// Bits of the stream before it.
@@ -9,7 +9,7 @@ pub struct Boundary {
     pub out: usize,
 }
 
-/// The content of a gzip stream of any number of members, and where their blocks begin.
+/// Decompresses a gzip stream with any number of members, and returns the positions of its blocks.
 pub fn boundaries(gzip: &[u8]) -> (Vec<u8>, Vec<Boundary>) {
     let mut stream = Stream {
         data: gzip,
@@ -40,13 +40,13 @@ struct Stream<'a> {
     out: Vec<u8>,
 }
 
-/// The order in which the lengths of the codes of lengths are told.
+/// Order of the code length codes.
 const ORDER: [usize; 19] = [
     16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15,
 ];
 
 impl Stream<'_> {
-    /// The bits that come, at least 56 of them; behind the end are zeros.
+    /// Returns the next bits, at least 56; zeros follow after the end.
     fn peek(&self) -> u64 {
         let at = (self.bit / 8) as usize;
         let mut bytes = [0; 8];
@@ -82,7 +82,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Whether it was the last one.
+    /// Decodes a block. Returns whether it was the last one.
     fn block(&mut self) -> bool {
         let last = self.bits(1) == 1;
         match self.bits(2) {
@@ -153,7 +153,7 @@ impl Stream<'_> {
         }
     }
 
-    /// Adds what was so far back, which may be what is just being added.
+    /// Copies bytes from a distance, possibly overlapping the output.
     fn repeat(&mut self, length: usize, distance: usize) {
         let begin = self.out.len() - distance;
         let mut done = 0;
@@ -173,13 +173,13 @@ impl Stream<'_> {
     }
 }
 
-/// For all bits that may come which symbol begins with them, and how many of them are its.
+/// Table with the symbol and its code length for each value of the next bits.
 struct Codes {
     table: Vec<(u16, u8)>,
 }
 
 impl Codes {
-    /// The codes of symbols by their lengths (RFC 1951, 3.2.2).
+    /// Builds the table from code lengths (RFC 1951, 3.2.2).
     fn new(lengths: &[u8]) -> Self {
         let longest = lengths.iter().copied().max().unwrap_or(0).max(1);
         let mut table = vec![(0, 0); 1 << longest];
@@ -188,7 +188,7 @@ impl Codes {
             code <<= 1;
             let with = (0_u16..).zip(lengths).filter(|(_, own)| **own == length);
             for (symbol, _) in with {
-                // Codes stand in the stream with their upper bit first.
+                // Codes are stored most significant bit first.
                 let first = code.reverse_bits() >> (16 - length);
                 for at in (usize::from(first)..table.len()).step_by(1 << length) {
                     table[at] = (symbol, length);
@@ -222,7 +222,7 @@ mod tests {
         for level in [0, 1, 6, 9] {
             let (found, blocks) = boundaries(&gzip(&content, level));
             assert!(found == content, "level {level}");
-            // What is packed fastest is one block.
+            // The fastest compression produces one block.
             let enough = blocks.len() > 2 || level == 1;
             assert!(enough, "level {level}: {}", blocks.len());
             assert!(blocks.is_sorted_by(|a, b| a.bit < b.bit && a.out <= b.out));

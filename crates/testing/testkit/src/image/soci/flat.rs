@@ -1,31 +1,31 @@
-//! FlatBuffers, built from the front: what is referred to is appended, and the reference filled in.
+//! Writer of FlatBuffers, front to back: referenced data is appended, then the reference is filled in.
 
-/// What a field of a table is.
+/// Value of a table field.
 #[derive(Debug, Clone)]
 pub enum Value {
-    /// The field is left out.
+    /// Omitted field.
     None,
-    /// A number of a byte.
+    /// 8-bit integer.
     Byte(i8),
-    /// A number of 4 bytes.
+    /// 32-bit integer.
     Int(i32),
-    /// A number of 8 bytes.
+    /// 64-bit integer.
     Long(i64),
-    /// Bytes, or a text.
+    /// Bytes or text.
     Bytes(Vec<u8>),
     /// A table.
     Table(Vec<Value>),
-    /// A vector of what does not stand in a table itself.
+    /// Vector of values that are stored outside of a table.
     Vector(Vec<Value>),
 }
 
 impl Value {
-    /// A text.
+    /// Creates a text.
     pub fn text(text: impl AsRef<[u8]>) -> Self {
         Self::Bytes(text.as_ref().to_vec())
     }
 
-    /// Bytes of it that stand in the table itself.
+    /// Returns the bytes that it takes in the table itself.
     fn room(&self) -> u16 {
         match self {
             Self::None => 0,
@@ -36,7 +36,7 @@ impl Value {
     }
 }
 
-/// A buffer of a table.
+/// Builds a buffer with this root table.
 pub fn build(root: &[Value]) -> Vec<u8> {
     let mut buffer = vec![0; 4];
     let at = table(&mut buffer, root);
@@ -49,7 +49,7 @@ fn refer(buffer: &mut [u8], from: usize, to: usize) {
     buffer[from..from + 4].copy_from_slice(&forward.to_le_bytes());
 }
 
-/// A table behind its vtable, which says where in it each field is.
+/// Writes a table after its vtable, which holds the field positions.
 fn table(buffer: &mut Vec<u8>, fields: &[Value]) -> usize {
     let begin = buffer.len();
     let length: u16 = fields.iter().map(Value::room).sum();
@@ -83,7 +83,7 @@ fn table(buffer: &mut Vec<u8>, fields: &[Value]) -> usize {
     table
 }
 
-/// What does not stand in a table itself.
+/// Writes data that is stored outside of a table.
 fn elsewhere(buffer: &mut Vec<u8>, value: &Value) -> usize {
     let at = buffer.len();
     match value {
@@ -91,7 +91,7 @@ fn elsewhere(buffer: &mut Vec<u8>, value: &Value) -> usize {
         Value::Bytes(bytes) => {
             buffer.extend((bytes.len() as u32).to_le_bytes());
             buffer.extend(bytes);
-            // Readers of other languages want a NUL behind a text.
+            // Readers in other languages expect a NUL after text.
             buffer.push(0);
             at
         }

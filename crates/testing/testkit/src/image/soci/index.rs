@@ -1,16 +1,16 @@
-//! The index of an image: an artifact whose layers are ztocs.
+//! SOCI index of an image: an artifact whose layers are ztocs.
 
 use serde_json::json;
 
 use super::ztoc;
 use crate::image::{Blob, BuiltImage, Hash};
 
-/// By which annotation a manifest names its index.
+/// Annotation of a manifest with the digest of its index.
 pub(crate) const INDEX_DIGEST: &str = "com.amazon.soci.index-digest";
 
 const CONFIG: &str = "application/vnd.amazon.soci.index.v2+json";
 
-/// The index of all layers that are plain gzip, of which the archive is at hand; none if there is no such layer.
+/// Creates an index of all plain gzip layers with a known archive; `None` if there is no such layer.
 pub(crate) fn index(layers: &[Blob], tars: &[Vec<u8>], apart: u64) -> Option<BuiltImage> {
     let plain = layers.iter().zip(tars);
     let plain = plain.filter(|(layer, tar)| layer.media_type.ends_with("gzip") && !tar.is_empty());

@@ -1,4 +1,4 @@
-//! SOCI: an index beside an image that says how its plain gzip layers can be entered.
+//! SOCI: an index beside an image with checkpoints of its plain gzip layers.
 
 mod deflate;
 pub mod flat;

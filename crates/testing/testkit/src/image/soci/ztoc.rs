@@ -1,15 +1,15 @@
-//! A ztoc: which files are in a gzip layer, and where its stream can be entered.
+//! A ztoc: the files of a gzip layer, and checkpoints of its stream.
 
 use super::deflate::{Boundary, boundaries};
 use super::flat::{Value, build};
 use crate::image::digest;
 use crate::image::entries::{Entry, entries};
 
-/// How far a stream may look back (RFC 1951).
+/// Window size: the maximum distance of back references (RFC 1951).
 const WINDOW: usize = 32 << 10;
 
-/// A ztoc of any gzip layer, which can be entered where a block begins that is so many bytes of its archive behind the
-/// one before.
+/// Creates the ztoc of a gzip layer. Checkpoints are at block boundaries, each at least `apart` archive bytes after the
+/// previous one.
 pub fn ztoc(layer: &[u8], apart: u64) -> Vec<u8> {
     ZtocParts::new(layer, apart, |archive| {
         entries(archive).iter().map(file).collect()
@@ -17,29 +17,29 @@ pub fn ztoc(layer: &[u8], apart: u64) -> Vec<u8> {
     .build()
 }
 
-/// What a ztoc says, part by part.
+/// Parts of a ztoc.
 #[derive(Debug, Clone)]
 pub struct ZtocParts {
-    /// The version of the format.
+    /// Format version.
     pub version: &'static str,
     /// Bytes of the layer.
     pub layer: i64,
     /// Bytes of its archive.
     pub size: i64,
-    /// The fields of the files.
+    /// Fields of the files.
     pub files: Vec<Vec<Value>>,
-    /// How the layer is compressed: by gzip, where it is not told.
+    /// Compression of the layer; omitted for gzip.
     pub algorithm: Value,
-    /// The number of the last span.
+    /// Number of the last span.
     pub last: i32,
-    /// The digests of the spans.
+    /// Digests of the spans.
     pub digests: Vec<String>,
-    /// The checkpoints, as they are written down.
+    /// Encoded checkpoints.
     pub checkpoints: Vec<u8>,
 }
 
 impl ZtocParts {
-    /// Those of [`ztoc`], with the files that `files` finds in the archive.
+    /// Creates the parts of [`ztoc`], with the files that `files` finds in the archive.
     pub fn new(layer: &[u8], apart: u64, files: impl FnOnce(&[u8]) -> Vec<Vec<Value>>) -> Self {
         let (archive, blocks) = boundaries(layer);
         let (checkpoints, digests) = spans(layer, &archive, &chosen(&blocks, apart), apart);
@@ -55,7 +55,7 @@ impl ZtocParts {
         }
     }
 
-    /// The ztoc.
+    /// Encodes the ztoc.
     pub fn build(self) -> Vec<u8> {
         let files = self.files.into_iter().map(Value::Table).collect();
         build(&[
@@ -97,7 +97,7 @@ fn file(entry: &Entry) -> Vec<Value> {
     ]
 }
 
-/// The first block, and those that are far enough behind the one before.
+/// Chooses the first block, and those far enough after the previous choice.
 fn chosen(blocks: &[Boundary], apart: u64) -> Vec<Boundary> {
     let mut chosen = vec![blocks[0]];
     for block in blocks {
@@ -108,13 +108,13 @@ fn chosen(blocks: &[Boundary], apart: u64) -> Vec<Boundary> {
     chosen
 }
 
-/// The checkpoints as they are written down, and the digest of what is between each and the next.
+/// Returns the encoded checkpoints, and the digests of the spans between them.
 fn spans(layer: &[u8], archive: &[u8], chosen: &[Boundary], apart: u64) -> (Vec<u8>, Vec<String>) {
     let mut packed = (chosen.len() as u32).to_le_bytes().to_vec();
     packed.extend(apart.to_le_bytes());
     let mut digests = Vec::new();
     for (at, block) in chosen.iter().enumerate() {
-        // Of the byte before, so many bits belong to the span.
+        // Number of bits of the previous byte that belong to the span.
         let bits = (8 - block.bit % 8) % 8;
         let offset = block.bit.div_ceil(8);
         packed.extend(offset.to_le_bytes());
