@@ -15,7 +15,7 @@ RUN_TESTS = .ci/with-skips $(CARGO) nextest run $(WORKSPACE_TESTS) $(NEXTEST_FLA
 
 .DEFAULT_GOAL := help
 .PHONY: conformance docs help run build test-build release static static-programs deps test test-unit test-peer test-containerd test-erofs \
-	test-gvisor test-lazy test-quarantine test-tools screenshots test-runc test-static test-wasm test-release test-package test-upgrade test-vm \
+	test-gvisor test-lazy test-quarantine test-tools screenshots test-runc test-static test-lean test-wasm test-release test-package test-upgrade test-vm \
 	chaos rules check lint deny bench install install-files package uninstall
 
 help: ## list the commands
@@ -114,6 +114,9 @@ test-runc: deps test-build ## run the behaviour tests on Debian's runc instead o
 test-static: deps test-build static ## run the behaviour tests on the optimised static programs
 	@ORLOP_RUN_BIN=$(abspath $(RELEASE))/orlop-run ORLOP_KEEPER_BIN=$(abspath $(RELEASE))/orlop-keeper \
 		$(RUN_TESTS) --profile static
+
+test-lean: deps test-build ## test the daemon without the cargo features docker, node and migrate
+	@ORLOP_BIN=$$(.ci/lean) && export ORLOP_BIN && $(RUN_TESTS) --profile static
 
 test-erofs: deps test-build ## run the image and behaviour tests with layers as EROFS files
 	@ORLOP_TEST_IMAGE_STORE=erofs $(RUN_TESTS) --profile erofs

@@ -3,6 +3,7 @@
 
 use std::env;
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 use orlop_cli::{ClientFlags, CompleteArgs, CompletionArgs, Crictl, Dialect, ManArgs, say};
@@ -14,9 +15,25 @@ use crate::serve::ServeArgs;
 use crate::service_manager::Inherited;
 use crate::{doctor, memory, serve};
 
+/// The version. A build without some of the cargo features lists them.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let features = [
+        ("docker", cfg!(feature = "docker")),
+        ("node", cfg!(feature = "node")),
+        ("migrate", cfg!(feature = "migrate")),
+    ];
+    let missing = features.iter().filter(|(_, is_built_in)| !is_built_in);
+    let missing: Vec<&str> = missing.map(|(name, _)| *name).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    if missing.is_empty() {
+        return version.to_owned();
+    }
+    format!("{version} (without {})", missing.join(", "))
+});
+
 /// Container runtime for Kubernetes nodes.
 #[derive(Debug, Parser)]
-#[command(name = "orlop", version)]
+#[command(name = "orlop", version = VERSION.as_str())]
 struct Cli {
     #[command(flatten)]
     client: ClientFlags,

@@ -10,6 +10,8 @@
 mod backend;
 mod commands;
 mod config;
+#[cfg_attr(not(feature = "docker"), path = "without_docker_shim.rs")]
+mod docker_shim;
 mod doctor;
 mod entry;
 mod log;

@@ -4,9 +4,9 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
+use crate::display::shown;
 use crate::functions;
 use crate::parse::{Command, Node, Operand, Pipeline};
-use crate::shown::shown;
 
 /// Limit of evaluated nodes and operands.
 const MOST_STEPS: usize = 1_000_000;

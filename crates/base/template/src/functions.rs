@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use crate::display::{shown, shown_nested};
 use crate::printf::printf;
-use crate::shown::{shown, shown_nested};
 
 const NAMES: [&str; 20] = [
     "and", "eq", "ge", "gt", "html", "index", "json", "le", "len", "lower", "lt", "ne", "not",

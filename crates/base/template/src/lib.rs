@@ -5,12 +5,12 @@
 //! * `eval`: evaluates the tree with a value, within limits
 //! * `functions`, `printf`, `shown`: the functions, and the formatting of values
 
+mod display;
 mod eval;
 mod functions;
 mod lex;
 mod parse;
 mod printf;
-mod shown;
 mod template;
 
 pub use template::{Template, TemplateError};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Number, Value};
 
-use crate::shown::shown;
+use crate::display::shown;
 
 /// A larger width or precision is invalid.
 const WIDEST: usize = 1_000_000;

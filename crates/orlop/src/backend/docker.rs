@@ -1,10 +1,16 @@
-//! Conversion of the configuration file to the settings of the docker backend.
+//! The Docker backend: its start, and its configuration from the configuration of the daemon.
 
+use anyhow::Context as _;
+use orlop_cri_api::server::MessageLimits;
+use orlop_cri_server::timeline;
 use orlop_dockershim::config as docker;
+use tonic::service::Routes;
 
-use super::{common, native};
+use super::services::routes;
+use super::{native, settings};
 use crate::config::Config;
-use crate::config::values::{Limit, resource};
+use crate::config::values::{Hairpin, Limit, NetworkPlugin, resource};
+use crate::docker_shim::Shim;
 
 /// cri-dockerd's cache of CNI results, which a node needs that moves from cri-dockerd.
 const CRI_DOCKERD_CACHE: &str = "/var/lib/cni/cache";
@@ -14,8 +20,24 @@ const ENGINE_CERTIFICATES: &str = "/etc/docker/certs.d";
 /// CNI cache directory that other runtimes use by default.
 const DEFAULT_CACHE: &str = "/var/lib/cni";
 
+/// Starts the backend.
+pub(super) async fn start(
+    config: &Config,
+    metrics: timeline::Metrics,
+    limits: MessageLimits,
+) -> anyhow::Result<(Shim, Routes)> {
+    let shim = Shim::start(docker_config(config), metrics)
+        .await
+        .map_err(|error| anyhow::anyhow!(orlop_dockershim::chain(&*error)))
+        .context("cannot start the docker backend")?;
+    let services = routes(shim.clone(), limits)
+        .add_service(limits.images(shim.clone()))
+        .add_service(limits.inspection(shim.clone()));
+    Ok((shim, services))
+}
+
 /// Converts the configuration.
-pub(super) fn docker_config(config: &Config) -> docker::Config {
+fn docker_config(config: &Config) -> docker::Config {
     let section = &config.docker;
     // The records are separate from those of the native backend: neither backend knows the other's pods.
     let mut network = native::network(config, &config.daemon.root.join("docker"));
@@ -27,16 +49,24 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
         root: section.root.to_path_buf(),
         pause_image: section.pause_image.clone(),
         policies: policies(config),
-        credential_files: common::credential_files(&config.images.credentials),
+        credential_files: settings::credential_files(&config.images.credentials),
         pull_progress_deadline: config.images.progress_timeout.get(),
         request_timeout: section.request_timeout.get(),
         runtime_cgroup: section.runtime_cgroups.clone(),
         cgroup_driver: config.daemon.cgroup_driver,
-        plugin: section.network_plugin,
-        hairpin: section.hairpin_mode,
+        plugin: match section.network_plugin {
+            NetworkPlugin::Cni => docker::NetworkPlugin::Cni,
+            NetworkPlugin::Bridge => docker::NetworkPlugin::Bridge,
+            NetworkPlugin::None => docker::NetworkPlugin::None,
+        },
+        hairpin: match section.hairpin_mode {
+            Hairpin::PromiscuousBridge => docker::Hairpin::PromiscuousBridge,
+            Hairpin::HairpinVeth => docker::Hairpin::HairpinVeth,
+            Hairpin::None => docker::Hairpin::None,
+        },
         dual_stack: section.ipv6_dual_stack,
         network,
-        streaming: common::streaming(config),
+        streaming: settings::streaming(config),
         containers: containers(config),
         event_backlog: config.grpc.event_backlog.get(),
         listeners: config.daemon.state.join("listeners"),
@@ -47,11 +77,11 @@ pub(super) fn docker_config(config: &Config) -> docker::Config {
 pub(crate) fn policies(config: &Config) -> Option<docker::Images> {
     let section = &config.images;
     let mut images = docker::Images::new(config.daemon.root.join("docker/signatures"));
-    images.policies = common::policy_files(section);
+    images.policies = settings::policy_files(section);
     if images.policies.is_empty() {
         return None;
     }
-    common::reach_registries(&mut images, section);
+    settings::reach_registries(&mut images, section);
     // A registry that the engine trusts is trusted here as well.
     images.registry_dirs.push(ENGINE_CERTIFICATES.into());
     Some(images)

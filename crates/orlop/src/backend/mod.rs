@@ -1,8 +1,10 @@
 //! The backends that answer CRI calls.
 
-mod common;
+#[cfg_attr(not(feature = "docker"), path = "without_docker.rs")]
 mod docker;
 mod native;
+mod services;
+mod settings;
 mod start;
 
 pub(crate) use docker::policies;

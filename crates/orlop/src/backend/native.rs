@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use orlop_engine::config as engine;
 
-use super::common::{self, own_path};
+use super::settings::{self, own_path};
 use crate::config::values::{Laziness, Limit, RuntimeKind, Sandboxer, StreamsBy};
 use crate::config::{Config, RUNTIMES};
 
@@ -23,7 +23,7 @@ pub(crate) fn engine_config(config: &Config) -> anyhow::Result<engine::Config> {
         images: images(config, &root),
         network: network(config, &root),
         network_gc_interval: config.network.gc_interval.nonzero(),
-        streaming: common::streaming(config),
+        streaming: settings::streaming(config),
         containers: containers(config)?,
         event_backlog: config.grpc.event_backlog.get(),
         nri: plugins(config),
@@ -147,8 +147,8 @@ fn arguments(runtime: &crate::config::Runtime) -> Vec<String> {
 fn images(config: &Config, root: &Path) -> engine::Images {
     let section = &config.images;
     let mut images = engine::Images::new(root.join("images"));
-    common::reach_registries(&mut images, section);
-    images.policies = common::policy_files(section);
+    settings::reach_registries(&mut images, section);
+    images.policies = settings::policy_files(section);
     images.namespace_credentials = engine::NamespaceCredentials {
         dir: section.credentials_dir.as_ref().map(own_path),
     };

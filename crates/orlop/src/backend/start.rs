@@ -4,18 +4,17 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use orlop_cri_api::server::MessageLimits;
-use orlop_cri_api::v1::image_service_server::ImageService;
-use orlop_cri_api::v1::runtime_service_server::RuntimeService;
 use orlop_cri_server::timeline::Traces;
-use orlop_dockershim::Shim;
 use orlop_engine::Engine;
 use prometheus_client::registry::Registry;
 use tonic::service::Routes;
 
-use super::docker::docker_config;
+use super::docker;
 use super::native::engine_config;
+use super::services::routes;
 use crate::config::Config;
 use crate::config::values::Backend;
+use crate::docker_shim::Shim;
 use crate::metrics;
 
 /// A running backend.
@@ -33,6 +32,10 @@ enum Kind {
 
 impl Running {
     /// Returns the backend for metrics and debug output.
+    #[cfg_attr(
+        not(feature = "docker"),
+        expect(unreachable_code, reason = "there is no Docker backend to clone")
+    )]
     pub(crate) fn seen(&self) -> metrics::Backend {
         match &self.kind {
             Kind::Native(engine) => metrics::Backend::Native(engine.clone()),
@@ -49,6 +52,10 @@ impl Running {
     }
 
     /// Returns a handle that applies a new configuration.
+    #[cfg_attr(
+        not(feature = "docker"),
+        expect(unreachable_code, reason = "there is no Docker backend to clone")
+    )]
     pub(crate) fn reconfigurable(&self) -> Reconfigurable {
         Reconfigurable(match &self.kind {
             Kind::Native(engine) => Kind::Native(engine.clone()),
@@ -124,24 +131,11 @@ pub(crate) async fn start(config: &Config, metrics: Metrics) -> anyhow::Result<R
             })
         }
         Backend::Docker => {
-            let shim = Shim::start(docker_config(config), metrics.0.timeline)
-                .await
-                .map_err(|error| anyhow::anyhow!(orlop_dockershim::chain(&*error)))
-                .context("cannot start the docker backend")?;
+            let (shim, services) = docker::start(config, metrics.0.timeline, limits).await?;
             Ok(Running {
-                services: routes(shim.clone(), limits)
-                    .add_service(limits.images(shim.clone()))
-                    .add_service(limits.inspection(shim.clone())),
+                services,
                 kind: Kind::Docker(shim),
             })
         }
     }
-}
-
-/// Combines the two CRI services of one implementation.
-fn routes<S>(service: S, limits: MessageLimits) -> Routes
-where
-    S: RuntimeService + ImageService + Clone,
-{
-    Routes::new(limits.runtime_service(service.clone())).add_service(limits.image_service(service))
 }

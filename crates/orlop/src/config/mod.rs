@@ -22,7 +22,9 @@ pub(crate) mod values;
 
 pub(crate) use change::{Changes, changes, reloaded};
 pub(crate) use earlier::{EARLIER, Migrated, migrate};
-pub(crate) use flags::{Flags, argument};
+pub(crate) use flags::Flags;
+#[cfg(feature = "node")]
+pub(crate) use flags::argument;
 pub(crate) use load::{Location, load, read};
 pub(crate) use render::{default_file, effective, in_force, reference};
 pub(crate) use schema::{Config, Grpc, Images, Log, Metrics, RUNTIMES, Runtime, Traces};

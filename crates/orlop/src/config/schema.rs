@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 
-use orlop_dockershim::config::{Hairpin, NetworkPlugin};
 use orlop_engine::config::{
     CDI_DIRS, CgroupDriver, Cidr, ExecAffinity, ImageStore, InProcess, IpPreference, LogPolicy,
     Platform, Rlimit,
@@ -12,9 +11,9 @@ use orlop_streaming::{CipherSuite, TlsVersion};
 
 use super::section::{Section, section};
 use super::values::{
-    AbsolutePath, Backend, ByteSize, CredentialsAt, Group, Interval, Laziness, LevelFilter, Limit,
-    LogFormat, MetricsEndpoint, OtlpEndpoint, RuntimeKind, Sandboxer, Share, SocketPath, StreamsBy,
-    TraceProtocol, Value,
+    AbsolutePath, Backend, ByteSize, CredentialsAt, Group, Hairpin, Interval, Laziness,
+    LevelFilter, Limit, LogFormat, MetricsEndpoint, NetworkPlugin, OtlpEndpoint, RuntimeKind,
+    Sandboxer, Share, SocketPath, StreamsBy, TraceProtocol, Value,
 };
 
 /// Declares the configuration: each table once, the keys above all tables first.

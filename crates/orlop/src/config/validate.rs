@@ -48,6 +48,11 @@ pub(super) fn validate(config: &Config) -> Vec<(String, String)> {
             format!("the table [{RUNTIMES}.{name}] is missing"),
         );
     }
+    if daemon.backend == Backend::Docker && !cfg!(feature = "docker") {
+        let message =
+            "this build has no Docker backend; use a build with the cargo feature `docker`";
+        problem("backend", message.to_owned());
+    }
     if config.grpc.listen.is_empty() {
         problem("grpc.listen", "must contain at least one socket".to_owned());
     }

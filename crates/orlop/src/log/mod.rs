@@ -7,4 +7,6 @@ mod panics;
 mod setup;
 
 pub(crate) use panics::log_panics;
-pub(crate) use setup::{Levels, start, start_in_file};
+#[cfg(feature = "node")]
+pub(crate) use setup::start_in_file;
+pub(crate) use setup::{Levels, start};

@@ -1,5 +1,6 @@
 //! Setup of the log and changes of its level at run time.
 
+#[cfg(feature = "node")]
 use std::fs::File;
 use std::io;
 
@@ -24,6 +25,7 @@ pub(crate) fn start(log: &Log, journal: Option<(u64, u64)>) -> anyhow::Result<Le
 }
 
 /// Starts logging to a file, for a command that uses the terminal itself.
+#[cfg(feature = "node")]
 pub(crate) fn start_in_file(log: &Log, file: File) -> anyhow::Result<Levels> {
     // tracing can write through this lock.
     start_to(

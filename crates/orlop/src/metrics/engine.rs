@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use orlop_dockershim::Shim;
 use orlop_engine::Engine;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+
+use crate::docker_shim::{Shim, encode_operations};
 
 /// The backend, set when it runs.
 pub(crate) type Running = Arc<OnceLock<Backend>>;
@@ -127,7 +128,7 @@ impl Collector for DockerNames {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         match self.running.get() {
             Some(Backend::Docker(shim)) if self.wanted.load(Ordering::Relaxed) => {
-                shim.operations().encode(&mut encoder)
+                encode_operations(shim, &mut encoder)
             }
             _ => Ok(()),
         }

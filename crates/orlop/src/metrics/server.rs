@@ -21,6 +21,7 @@ use super::engine::{Backend, DockerNames, EngineGauges, Running};
 use super::entrance::{Channel, Guard, Refusal};
 use super::health::Health;
 use super::process::Process;
+use crate::docker_shim;
 
 /// State of the endpoint.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ impl Exporter {
         let Some(Backend::Docker(shim)) = self.engine.get() else {
             return plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n");
         };
-        match timeout(ENGINE, shim.state()).await {
+        match timeout(ENGINE, docker_shim::state(shim)).await {
             Ok(Ok(state)) => json(&state),
             Err(_) => plain(
                 StatusCode::SERVICE_UNAVAILABLE,
@@ -106,10 +107,7 @@ impl Exporter {
                     "the Docker Engine did not report its images and containers within {ENGINE:?}\n"
                 ),
             ),
-            Ok(Err(error)) => {
-                let problem = format!("{}\n", orlop_dockershim::chain(&*error));
-                plain(StatusCode::SERVICE_UNAVAILABLE, problem)
-            }
+            Ok(Err(error)) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
         }
     }
 

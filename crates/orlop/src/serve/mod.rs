@@ -6,6 +6,7 @@ mod authority;
 mod control;
 mod debug;
 mod directories;
+#[cfg(feature = "node")]
 mod embedded;
 mod endpoints;
 mod exporting;
@@ -23,5 +24,6 @@ mod watchdog;
 
 pub(crate) use admin::{DaemonArgs, client as admin_client};
 pub(crate) use args::ServeArgs;
+#[cfg(feature = "node")]
 pub(crate) use embedded::{Embedded, Plan};
 pub(crate) use start::run;

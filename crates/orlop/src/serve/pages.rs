@@ -176,6 +176,7 @@ impl Pages {
 }
 
 /// Writes the URL to a file in a directory, readable by root only.
+#[cfg(feature = "node")]
 pub(crate) fn note(web: &Web, dir: &Path) -> anyhow::Result<PathBuf> {
     Address::of(web, dir)?.keep()
 }

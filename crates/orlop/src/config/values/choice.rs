@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use orlop_dockershim::config::{Hairpin, NetworkPlugin};
 use orlop_engine::config::{CgroupDriver, ImageStore, InProcess, IpPreference, LogPolicy};
 use orlop_streaming::TlsVersion;
 use toml::Spanned;
@@ -203,12 +202,28 @@ words! {
     }
 }
 
+/// Who connects pods of the Docker backend to a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NetworkPlugin {
+    Cni,
+    Bridge,
+    None,
+}
+
 words! {
     NetworkPlugin {
         "cni" => Self::Cni,
         "bridge" => Self::Bridge,
         "none" => Self::None,
     }
+}
+
+/// How packets that a pod sends to its own service address come back to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hairpin {
+    PromiscuousBridge,
+    HairpinVeth,
+    None,
 }
 
 words! {

@@ -21,7 +21,9 @@ mod text;
 mod ulimit;
 mod value;
 
-pub(crate) use choice::{Backend, Laziness, LogFormat, RuntimeKind, Sandboxer, StreamsBy};
+pub(crate) use choice::{
+    Backend, Hairpin, Laziness, LogFormat, NetworkPlugin, RuntimeKind, Sandboxer, StreamsBy,
+};
 pub(crate) use credentials::CredentialsAt;
 pub(crate) use duration::Interval;
 pub(crate) use endpoint::{MetricsEndpoint, SocketPath};
@@ -31,5 +33,6 @@ pub(crate) use limit::Limit;
 pub(crate) use otlp::{OtlpEndpoint, Share, TraceProtocol};
 pub(crate) use path::AbsolutePath;
 pub(crate) use size::ByteSize;
+#[cfg(feature = "docker")]
 pub(crate) use ulimit::resource;
 pub(crate) use value::Value;
