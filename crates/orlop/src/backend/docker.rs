@@ -60,8 +60,8 @@ fn docker_config(config: &Config) -> docker::Config {
             NetworkPlugin::None => docker::NetworkPlugin::None,
         },
         hairpin: match section.hairpin_mode {
-            Hairpin::PromiscuousBridge => docker::Hairpin::PromiscuousBridge,
-            Hairpin::HairpinVeth => docker::Hairpin::HairpinVeth,
+            Hairpin::Promiscuous => docker::Hairpin::PromiscuousBridge,
+            Hairpin::Veth => docker::Hairpin::HairpinVeth,
             Hairpin::None => docker::Hairpin::None,
         },
         dual_stack: section.ipv6_dual_stack,

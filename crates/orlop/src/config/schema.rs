@@ -599,7 +599,7 @@ section! {
             @ flag("network-plugin", "NAME", "Network plugin of the pods: cni, bridge or none [default: cni]").below(DOCKER),
         /// The hairpin mode of pods on the bridge of the engine: how a pod reaches itself through a
         /// service. With `cni`, the CNI configuration defines it.
-        hairpin_mode: Hairpin = Hairpin::HairpinVeth => restart
+        hairpin_mode: Hairpin = Hairpin::Veth => restart
             @ flag("hairpin-mode", "MODE", "Hairpin mode of the bridge: promiscuous-bridge, hairpin-veth or none [default: hairpin-veth]").below(DOCKER),
         /// Whether pods get addresses of both families, or only the first address.
         ipv6_dual_stack: bool = true => restart

@@ -221,15 +221,15 @@ words! {
 /// How packets that a pod sends to its own service address come back to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hairpin {
-    PromiscuousBridge,
-    HairpinVeth,
+    Promiscuous,
+    Veth,
     None,
 }
 
 words! {
     Hairpin {
-        "promiscuous-bridge" => Self::PromiscuousBridge,
-        "hairpin-veth" => Self::HairpinVeth,
+        "promiscuous-bridge" => Self::Promiscuous,
+        "hairpin-veth" => Self::Veth,
         "none" => Self::None,
     }
 }
