@@ -25,8 +25,12 @@ pub(crate) struct Context {
 impl Context {
     /// Returns the resolver for image names.
     pub(crate) fn asker(&self) -> Asker<'_> {
-        let store = Arc::clone(&self.store);
-        let here = Arc::new(move |digest: &Digest| store.document(digest));
+        // A check that outlives the drain of the calls must not keep the store open.
+        let store = Arc::downgrade(&self.store);
+        let here = Arc::new(move |digest: &Digest| match store.upgrade() {
+            Some(store) => store.document(digest),
+            None => Ok(None),
+        });
         Asker {
             settings: &self.admission,
             transport: &self.transport,
