@@ -46,8 +46,8 @@ impl EngineInfo {
         *self.last.lock() = None;
     }
 
-    /// Returns the engine's `/info` response. A stale response is returned once more during the refresh, because the
-    /// engine runs programs and counts containers for it.
+    /// Returns the engine's `/info` response. If the response is stale, returns it anyway and refreshes it in the
+    /// background: the call is slow because the engine runs programs and counts containers for it.
     pub(crate) async fn get(&self) -> Result<Arc<Info>> {
         if let Some(last) = &mut *self.last.lock() {
             if last.at.elapsed() >= SERVES {

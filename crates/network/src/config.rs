@@ -67,7 +67,7 @@ impl Config {
 /// When the standard plugins run in process instead of as programs.
 ///
 /// A network's own configuration can say otherwise with the key
-/// `"orlop.inProcess"` beside its `"plugins"`.
+/// `"orlop.inProcess"` next to its `"plugins"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InProcess {

@@ -7,7 +7,7 @@ use rustix::io::{Errno, Result};
 
 use crate::mount_attr::{MountAttr, detached, set_mount_attributes};
 
-/// Makes a detached mount of a directory whose files have the IDs of a user namespace.
+/// Makes a detached ID-mapped mount of a directory: in it, file owners are mapped as in the user namespace.
 pub fn mapped_clone(dir: &Path, userns: impl AsFd) -> Result<OwnedFd> {
     let tree = detached(dir)?;
     set_idmap(&tree, userns.as_fd())?;

@@ -14,7 +14,7 @@ use crate::descent::DIRECTORY;
 /// Maximum number of directories of one level that are remembered.
 const REMEMBERED: usize = 1024;
 
-/// Removes a file or tree. It is no error if it does not exist.
+/// Removes a file or tree. It is not an error if it does not exist.
 ///
 /// Symlinks above it are followed; those below it are not.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
@@ -33,7 +33,7 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes `name` below `parent`, a file or tree. It is no error if it does not exist.
+/// Removes `name` below `parent`, a file or tree. It is not an error if it does not exist.
 ///
 /// It is not recursive and holds three descriptors at any depth of the tree, because untrusted users can nest
 /// directories freely. If another process moves a directory away meanwhile, this fails, and nothing outside the tree is

@@ -97,7 +97,7 @@ impl Listener {
         }
     }
 
-    /// Returns whether only processes of this machine with access to a file can connect.
+    /// Returns whether this is a Unix socket, so that only local processes with access to its file can connect.
     pub fn is_unix(&self) -> bool {
         matches!(self.kind, Kind::Unix(_))
     }

@@ -63,8 +63,8 @@ impl Docker {
         self.act(Method::POST, &path, None, self.limit()).await
     }
 
-    /// Stops a container with its stop signal, and kills it after `grace`. A container that is not running is a
-    /// success.
+    /// Stops a container with its stop signal, and kills it after `grace`. It is not an error if the container
+    /// is not running.
     pub(crate) async fn stop_container(&self, id: &str, grace: Duration) -> Result<()> {
         let path = format!("/containers/{}/stop?t={}", escaped(id), grace.as_secs());
         self.act(Method::POST, &path, None, self.limit() + grace)

@@ -1,4 +1,4 @@
-//! `RemoveImage`: removes an image with all its names. A missing image is a success.
+//! `RemoveImage`: removes an image with all its names. It is not an error if the image is missing.
 
 use orlop_cri_api::v1::{RemoveImageRequest, RemoveImageResponse};
 use orlop_image_store::ForeignImages;

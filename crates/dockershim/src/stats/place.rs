@@ -1,4 +1,4 @@
-//! Location of a container's statistics, asked of the engine once per container and then cached.
+//! Location of a container's statistics, requested from the engine once per container and then cached.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

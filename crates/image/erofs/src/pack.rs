@@ -70,7 +70,7 @@ impl Packs {
         }
     }
 
-    /// Returns an allocator that gives the same positions.
+    /// Returns a copy of the allocator, which will return the same positions as this one.
     pub(crate) fn placer(&self) -> Placer {
         self.placer.clone()
     }

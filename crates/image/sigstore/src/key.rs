@@ -78,7 +78,8 @@ impl PublicKey {
         sha256(&[self.der()])
     }
 
-    /// Returns the other ID of a log with an Ed25519 key. It includes the log's name, as those of note signers do.
+    /// Returns a log's ID in the signed-note (checkpoint) form: a hash over its name and key. `None` unless the key is
+    /// Ed25519.
     pub(crate) fn named_id(&self, name: &str) -> Option<[u8; 32]> {
         let mut fields = der::only(self.der(), der::SEQUENCE).ok()?.values();
         let algorithm = fields.read().ok()?;

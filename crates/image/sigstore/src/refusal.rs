@@ -29,13 +29,13 @@ pub enum Refusal {
     /// The certificate was not valid at the relevant time.
     #[error("its certificate is valid from {from} to {until}, and {when} is {at}")]
     NotValid {
-        /// Begin of the validity.
+        /// Start of the validity.
         from: String,
         /// End of the validity.
         until: String,
-        /// The kind of the relevant time.
+        /// What the compared time is, as text for the message.
         when: &'static str,
-        /// The relevant time.
+        /// The time that was compared with the validity.
         at: String,
     },
     /// Another identity provider verified the signer.

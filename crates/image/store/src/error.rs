@@ -21,7 +21,7 @@ pub enum Error {
     InvalidReference {
         /// The given text.
         reference: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// No stored image has this id or name.
@@ -83,7 +83,7 @@ pub enum Error {
     /// The bytes do not match their digest.
     #[error("{what} has digest {actual}, expected {expected}; the content was discarded")]
     DigestMismatch {
-        /// What was hashed.
+        /// Name of the hashed content.
         what: String,
         /// The expected digest.
         expected: Box<Digest>,
@@ -101,7 +101,7 @@ pub enum Error {
     /// A size, count or depth exceeds the configured limit.
     #[error("{what} exceeds the limit of {limit}")]
     TooLarge {
-        /// What is too large.
+        /// Name of the object that is too large.
         what: String,
         /// The limit, with its unit.
         limit: String,
@@ -114,7 +114,7 @@ pub enum Error {
     InvalidImage {
         /// The part of the image, with the image's name.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// A registry or credential configuration file is wrong.
@@ -122,7 +122,7 @@ pub enum Error {
     Configuration {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The image's registry is blocked.
@@ -171,7 +171,7 @@ pub enum Error {
     Policy {
         /// The file.
         path: String,
-        /// What is wrong with it, and the place in the file.
+        /// The problem, and the place in the file.
         reason: String,
     },
     /// The image or layer is encrypted, and no available key decrypts it.
@@ -187,7 +187,7 @@ pub enum Error {
     Keys {
         /// The file or directory.
         path: String,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The layer cannot get the SELinux label that the node's policy requires. Its content may be intact.
@@ -199,7 +199,7 @@ pub enum Error {
         label: String,
         /// The error of the kernel.
         reason: String,
-        /// What to do about it.
+        /// Advice on how to solve the problem.
         way_out: &'static str,
     },
     /// Another process uses the image root.
@@ -223,9 +223,9 @@ pub enum Error {
     /// A layer on disk is damaged.
     #[error("layer {layer} is damaged: {reason}; `orlop image verify --repair` pulls it again")]
     Damaged {
-        /// Its name on disk.
+        /// The layer's name on disk.
         layer: Digest,
-        /// What is wrong with it.
+        /// The problem.
         reason: String,
     },
     /// The operation was cancelled because the store is shutting down or the pull was abandoned.

@@ -29,7 +29,7 @@ pub struct Verified {
 pub struct BrokenLayer {
     /// The digest of its archive.
     pub diff_id: Digest,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: String,
     /// Ids of the images that use it.
     pub images: Vec<Digest>,

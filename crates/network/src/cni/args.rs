@@ -1,4 +1,4 @@
-//! Arguments that plugins receive beside their configuration.
+//! Arguments that plugins receive in addition to their configuration.
 
 use std::collections::BTreeMap;
 

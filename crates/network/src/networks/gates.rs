@@ -33,8 +33,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Gates {
     /// Each lock is held by the operation on the pod.
     pods: Keyed<ContainerId, AsyncMutex<()>>,
-    /// Locks by network name. ADD and DEL hold them shared. GC holds them exclusively, because it must not run beside
-    /// an ADD that its list does not include.
+    /// Locks by network name. ADD and DEL hold them shared. GC holds them exclusively, because it must not run
+    /// concurrently with an ADD that its list does not include.
     networks: Keyed<String, RwLock<()>>,
     /// Held during garbage collection.
     collecting: Arc<AsyncMutex<()>>,

@@ -1,4 +1,4 @@
-//! Admission of pods, beside the pods that already run.
+//! Admission of pods, given the pods that are already running.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ const SAFE_SYSCTLS: [&str; 13] = [
 ];
 
 impl Gate {
-    /// Admits a pod beside `others`, or returns why it is rejected.
+    /// Admits a pod, given the pods that are already running (`others`), or returns why it is rejected.
     pub(crate) fn admit<'p>(
         &self,
         pod: &Pod,

@@ -3,7 +3,7 @@
 use orlop_kubelet_rules::pod::{Container, Pod, Quantity, ResourceList, Resources};
 
 /// Returns the resource requests of a pod: the most that its containers need at the same time, plus
-/// its overhead. Sidecars run beside all containers after them; other init containers run one by
+/// its overhead. Sidecars run alongside all containers after them; other init containers run one by
 /// one.
 pub(crate) fn requests(pod: &Pod) -> ResourceList {
     let of = |container: &Container| asked(&container.resources);

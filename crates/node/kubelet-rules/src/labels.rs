@@ -24,7 +24,7 @@ pub const TERMINATION_MESSAGE_PATH: &str = "io.kubernetes.container.terminationM
 pub const TERMINATION_MESSAGE_POLICY: &str = "io.kubernetes.container.terminationMessagePolicy";
 /// The preStop hook, as JSON.
 pub const PRE_STOP_HANDLER: &str = "io.kubernetes.container.preStopHandler";
-/// Its ports, as JSON.
+/// The container's ports, as JSON.
 pub const PORTS: &str = "io.kubernetes.container.ports";
 /// The grace period of the pod's deletion.
 pub const DELETION_GRACE_PERIOD: &str = "io.kubernetes.pod.deletionGracePeriod";

@@ -6,7 +6,7 @@ use std::path::Path;
 use orlop_fs::{Step, Walk};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, open, statat};
 
-/// The limit of files to count per tree when many pods are measured at once.
+/// Maximum number of files to count per tree when many pods are measured at once.
 pub const IN_A_HURRY: usize = 200_000;
 
 /// The result of a measurement.

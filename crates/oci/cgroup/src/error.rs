@@ -45,7 +45,7 @@ pub enum Error {
     Format {
         /// The file.
         path: PathBuf,
-        /// Its content.
+        /// The content of the file.
         text: String,
         /// The expected format.
         expected: &'static str,

@@ -15,7 +15,7 @@ pub enum Version {
     V1,
     /// Only version 2.
     V2,
-    /// Version 1 has the relevant controllers, with a version 2 tree beside it.
+    /// Version 1 has the relevant controllers, with a version 2 tree in addition.
     Hybrid,
 }
 

@@ -137,7 +137,7 @@ fn tell(name: &str, migrated: &Migrated) -> io::Result<()> {
     Ok(())
 }
 
-/// Replaces a file and keeps its mode. The original is saved beside it first.
+/// Replaces a file and keeps its mode. The original is saved next to it first.
 fn replace(file: &Path, before: &str, text: &str) -> anyhow::Result<()> {
     // A symbolic link is resolved, so that it stays and its target is replaced.
     let file = &file.canonicalize()?;

@@ -75,12 +75,13 @@ config! {
 /// The table whose entries are named by the administrator.
 pub(crate) const RUNTIMES: &str = "runtimes";
 
-/// Whether a reload applies anything of a table. Pods are an engine's own affair where the engine is Docker's.
+/// Returns whether a reload can apply keys of a table. With the Docker backend, most tables have no such keys, because
+/// Docker Engine manages the containers.
 pub(super) fn is_live(table: &str, backend: Backend) -> bool {
     backend == Backend::Native || matches!(table, "grpc" | "log" | "metrics" | "web" | "traces")
 }
 
-/// The heading of flags that make sense with one backend.
+/// Help heading of the flags that only apply to the Docker backend.
 pub(super) const DOCKER: &str = "Docker backend";
 
 section! {

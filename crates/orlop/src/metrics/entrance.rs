@@ -39,7 +39,7 @@ pub(super) enum Channel {
 pub(super) enum Refusal {
     /// It has neither the token nor a certificate.
     Unknown,
-    /// It may come from a page of another site.
+    /// Its Host header is not one of this server's names, so it may come from a page of another site.
     Host,
 }
 

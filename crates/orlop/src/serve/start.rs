@@ -66,7 +66,8 @@ pub(crate) fn run(args: ServeArgs, inherited: Inherited) -> anyhow::Result<()> {
     outcome
 }
 
-/// `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
+/// Returns whether a directory is on a tmpfs or ramfs.
 fn is_tmpfs(dir: &Path) -> bool {
+    // `TMPFS_MAGIC` and `RAMFS_MAGIC` of statfs(2).
     statfs(dir).is_ok_and(|found| matches!(found.f_type, 0x0102_1994 | 0x8584_58f6))
 }

@@ -73,7 +73,7 @@ impl Service<Request<Body>> for Lengthy {
     }
 }
 
-/// A server with a limit of connections.
+/// A server with a connection limit.
 struct Bench {
     directory: TempDir,
     asked: mpsc::UnboundedReceiver<Peer>,

@@ -133,12 +133,12 @@ pub enum RuntimeKind {
         config_body: bool,
         /// Whether the shim's guests pull their images themselves.
         guest_pull: bool,
-        /// The maker of the pod's sandbox.
+        /// What creates the pod's sandbox.
         sandboxer: Sandboxer,
     },
 }
 
-/// The maker of a pod's sandbox, by containerd's names.
+/// What creates a pod's sandbox. The variants are named as in containerd's `sandboxer` option.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Sandboxer {
     /// A task that only waits.

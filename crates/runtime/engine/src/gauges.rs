@@ -31,7 +31,7 @@ pub struct Gauges {
     pub store_inodes: i64,
     /// Lazy layers that are not completely fetched.
     pub lazy_layers: i64,
-    /// Bytes fetched of lazy layers.
+    /// Bytes of lazy layers fetched so far.
     pub lazy_fetched_bytes: u64,
     /// Failed reads of lazy layers.
     pub lazy_reads_failed: u64,

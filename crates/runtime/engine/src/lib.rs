@@ -1,7 +1,7 @@
 //! The native CRI service: pods and containers on keepers and OCI runtimes.
 //!
 //! [`Engine`] is the service. The file of its name in `rpc/` handles an RPC; the RPCs of `orlop.v1` are in
-//! `rpc_images/`, `rpc_networks/`, `rpc_containers/` and `rpc_inspection/`. The shared modules are beside
+//! `rpc_images/`, `rpc_networks/`, `rpc_containers/` and `rpc_inspection/`. The shared modules are next to
 //! them, from the bottom layer to the top (no module uses one that comes later in this list):
 //!
 //! * `spec`: conversion of a request to an OCI specification, one file per concern

@@ -34,7 +34,7 @@ impl Keeper {
         attachments.any(|it| it.container == container && it.is_late())
     }
 
-    /// Detaches followers whose containers have waited long enough, and those that are stuck beside them. Otherwise
+    /// Detaches followers whose containers have waited long enough, and other stuck followers of them. Otherwise
     /// many stuck followers would delay a container one after the other.
     pub(crate) fn late_followers(&mut self, now: Instant) {
         let late = self.attachments.values();

@@ -44,7 +44,7 @@ pub(crate) struct Finished {
     pub(crate) console: Option<Console>,
     /// The request to answer, unless it was answered before with a timeout.
     pub(crate) reply_to: Option<ReplyTo>,
-    /// Whether a client received that timeout and assumes that nothing was done.
+    /// Whether the client was answered with a timeout, and so assumes that nothing was done.
     pub(crate) given_up: bool,
     /// Whether the call succeeded.
     pub(crate) outcome: Result<(), Failure>,

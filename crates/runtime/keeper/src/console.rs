@@ -68,7 +68,7 @@ impl Console {
             self.listener = None;
         }
         if let Some(peer) = &self.peer {
-            // The bytes sent beside the descriptor name the terminal and are ignored.
+            // The bytes sent with the descriptor name the terminal and are ignored.
             let mut bytes = [0; 4096];
             match orlop_keeper_protocol::recv(peer, &mut bytes) {
                 Ok((_, mut fds)) => {

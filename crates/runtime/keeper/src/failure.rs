@@ -22,7 +22,8 @@ pub(crate) fn no_container(id: &str) -> Failure {
     )
 }
 
-/// Returns the failure kind of an error: a lack of processes, memory or files is temporary and can be retried.
+/// Returns the failure kind of an error. Running out of processes, memory or file descriptors is temporary, so the
+/// request can be retried.
 pub(crate) fn kind_of(error: &io::Error, otherwise: FailureKind) -> FailureKind {
     match Errno::from_io_error(error) {
         Some(Errno::AGAIN | Errno::NOMEM | Errno::MFILE | Errno::NFILE) => FailureKind::Exhausted,

@@ -9,7 +9,8 @@ pub trait Runtime: Send + Sync + 'static {
     /// Returns all pods, and the containers that have not ended.
     fn snapshot(&self) -> BoxFuture<'_, (Vec<PodSandbox>, Vec<Container>)>;
 
-    /// Applies the updates that a plugin requests. Returns those that failed and must not. Ignores missing containers.
+    /// Applies the updates that a plugin requests. Returns the updates that failed although the plugin did not set
+    /// `ignore_failure`. Ignores missing containers.
     fn update(
         &self,
         plugin: String,

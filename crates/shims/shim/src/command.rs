@@ -33,7 +33,7 @@ impl Command {
         })
     }
 
-    /// Kills its session until no process is left.
+    /// Kills the processes of the command's session until none is left.
     pub(crate) fn kill(&self) {
         for _ in 0..ROUNDS {
             let members = self.members();
@@ -48,7 +48,7 @@ impl Command {
         }
     }
 
-    /// Lists its session's processes among the descendants of the keeper, which is the pod's subreaper.
+    /// Lists the processes of the command's session. They are descendants of the keeper, the pod's subreaper.
     fn members(&self) -> Vec<u32> {
         let (mut seen, mut ahead) = (BTreeSet::new(), children_of(self.top));
         if ahead.is_empty() {

@@ -16,7 +16,7 @@ const SIGKILL: u32 = 9;
 /// How long a task may take to exit after SIGKILL; one that takes longer is stuck in the kernel.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// Kills a task and deletes it in the shim. A missing task is a success.
+/// Kills a task and deletes it in the shim. It is not an error if the task is missing.
 pub(crate) fn end(
     settings: &Settings,
     pod: &PodDir,

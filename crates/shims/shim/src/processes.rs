@@ -32,7 +32,7 @@ pub(crate) enum Whose {
     Surroundings,
     /// The container's own.
     Own,
-    /// The one that all containers of the pod share.
+    /// The namespace that all containers of the pod share.
     Pods,
     /// That of another container.
     Of(TaskDir),
@@ -40,12 +40,12 @@ pub(crate) enum Whose {
     Unnoted(PathBuf),
 }
 
-/// Records the daemon's path of the PID namespace that the pod's containers share, if they do.
+/// If the pod's containers share a PID namespace, records its path as the daemon gave it.
 pub(crate) fn note_shared(pod: &PodDir, container: &Spec) -> Result<()> {
     note(&pod.dir, SHARED, &container.namespace(PID))
 }
 
-/// Records the daemon's path of the container that this proxy stands for.
+/// Records the PID namespace path by which the daemon names the container that this proxy stands for.
 pub(crate) fn note_stands(task: &TaskDir) -> Result<PathBuf> {
     let told = of_process(std::process::id());
     note(&task.dir, STANDS, &told)?;

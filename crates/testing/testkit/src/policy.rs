@@ -49,7 +49,7 @@ pub async fn sign(signer: &Signer, registry: &Registry, digest: &str, name: &str
         .await;
 }
 
-/// Describes a container as the kubelet requests it: by image ID, with the name beside it.
+/// Describes a container as the kubelet requests it: by image ID, and also by name.
 pub fn by_id(container: &str, id: &str, name: &str) -> ContainerSpec {
     let asked = ImageSpec {
         image: id.to_owned(),

@@ -23,7 +23,7 @@ pub enum Error {
     Invalid {
         /// The data that was read.
         what: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
 }

@@ -40,7 +40,7 @@ const GRACE: Duration = Duration::from_secs(30);
 pub struct WebOptions {
     /// CRI endpoint of the node.
     pub endpoint: Endpoint,
-    /// Token of the first URL.
+    /// The token in the URL that opens the first page.
     pub token: Token,
     /// Allowed host names besides the address and `localhost`.
     pub names: Vec<String>,

@@ -44,8 +44,8 @@ pub struct Reading {
 }
 
 impl Meter {
-    /// Reads all statistics; `None` if the cgroup is gone, as after the last process. `cgroup` is called only until
-    /// the cgroup is found.
+    /// Reads all statistics. `None` if the cgroup is gone, for example because its last process has exited. `cgroup` is
+    /// called only until the cgroup is found.
     pub fn read(&mut self, cgroup: impl Fn() -> Option<Cgroup>) -> Option<Reading> {
         self.read_or(cgroup, || None)
     }

@@ -62,7 +62,7 @@ impl Unpacker {
         })
     }
 
-    /// Ends the message; returns the data that is only available as a whole.
+    /// Ends the message; returns the data that can only be decoded once the message is complete (base64).
     pub(crate) fn finish(&mut self) -> Result<Option<(u8, Vec<u8>)>, WsError> {
         let [digit, text @ ..] = &self.text[..] else {
             return Ok(None);

@@ -32,7 +32,7 @@ pub(super) enum Layout {
     Blocks(u64),
     /// In blocks from a position, with the last part at another one.
     Tail { blocks: u64, tail: u64 },
-    /// In chunks of this size as a power of two, with a table of this position and entry width.
+    /// In chunks of 2^`bits` bytes; their table is at `table` and has entries of `width` bytes.
     Chunks { bits: u32, table: u64, width: u64 },
 }
 

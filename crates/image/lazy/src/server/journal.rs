@@ -106,7 +106,7 @@ impl Journal {
         self.word(entry, 0).store(read.unique, Ordering::Release);
     }
 
-    /// Returns how many entries, from the first one, were ever used. Entries behind them take no memory.
+    /// Returns the number of leading entries that have ever been used. Later entries take no memory.
     pub(crate) fn used(&self) -> usize {
         (self.map.word(2).load(Ordering::Relaxed) as usize).min(ENTRIES)
     }

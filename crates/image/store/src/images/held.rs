@@ -81,7 +81,7 @@ impl Images {
         self.lower_dirs(lease.layers).await
     }
 
-    /// Returns the registry that reads of the owner's layers may wait for, if some of them are lazy.
+    /// If any of the owner's layers is lazy, returns the registry that reads of it may have to wait for.
     pub fn reads_wait_for(&self, owner: &str) -> Option<String> {
         let state = self.store().state();
         let keys = &state.leases.get(owner)?.layers;

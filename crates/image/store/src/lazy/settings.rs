@@ -25,7 +25,7 @@ pub struct LazySettings {
     pub cgroups: Vec<PathBuf>,
     /// The server's `oom_score_adj`.
     pub oom_score_adj: Option<i32>,
-    /// Limit of background downloads in bytes per second; 0 for none.
+    /// Limit of background downloads in bytes per second; 0 for no limit.
     pub bandwidth: u64,
     /// Bytes of lazy layers on disk at which background downloads stop; 0 for no limit.
     pub cache: u64,

@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Error, Result};
 
-/// Number of hosts that can use their maximum of connections at the same time.
+/// Number of hosts that can use their maximum number of connections at the same time.
 const HOSTS: usize = 16;
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -22,7 +22,7 @@ pub(crate) fn next_number() -> u64 {
 pub(crate) struct Connections {
     all: Arc<Semaphore>,
     hosts: Shares,
-    /// The share of each pull in the connections of a host.
+    /// Each pull's share of the connections to a host.
     pulls: Shares,
 }
 

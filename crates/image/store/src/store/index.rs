@@ -1,4 +1,4 @@
-//! The durable index (redb), the leases beside it, and their copy in memory, which serves all reads of records.
+//! The durable index (redb), the leases in separate files, and their copy in memory, which serves all reads of records.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -214,7 +214,7 @@ pub(crate) const TAPE: &str = "tape.zst";
 pub(crate) struct Scratch {
     path: PathBuf,
     left: Left,
-    /// Released after the removal.
+    /// Tracks that the directory uses disk space; released after its removal.
     counted: Option<TaskTrackerToken>,
 }
 

@@ -70,8 +70,8 @@ impl Packed {
         Ok(names)
     }
 
-    /// Resolves a directory, and creates missing ones on the way if `make` is set. Follows links; the target of a
-    /// link that is missing in this layer is created in its place.
+    /// Resolves a directory, and creates missing ones on the way if `make` is set. Follows symlinks. With
+    /// `make`, if a link's target does not exist in this layer, a directory is created at the target's path.
     fn directory_at(&mut self, path: &[u8], make: bool) -> Result<Names> {
         if let Some(known) = self.cache.get(path) {
             return Ok(known.clone());

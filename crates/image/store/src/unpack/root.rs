@@ -158,7 +158,7 @@ impl LayerRoot {
 
 /// A directory that is being created.
 struct Goal {
-    /// A clean path.
+    /// The normalized path.
     path: Vec<u8>,
     /// Length of the existing part of the path, and the directory at its end.
     done: usize,

@@ -20,7 +20,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Whether containers' writable layers use the resource of a signal. Reads files.
+    /// Whether writable layers are on the file system that an eviction signal measures. Reads files.
     pub(crate) fn layers_count_for(&self, signal: Signal) -> bool {
         let Some(layers) = self.containerfs.as_deref().and_then(device) else {
             return true;

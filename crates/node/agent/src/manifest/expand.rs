@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// The annotation with the workload that a pod comes from, such as `Deployment/web`.
 pub(crate) const MADE_FROM: &str = "orlop.dev/made-from";
 
-/// The limit of replicas: more are a mistake on a single node.
+/// Maximum number of replicas: more are a mistake on a single node.
 const MOST_REPLICAS: i64 = 1000;
 
 /// The expansion of a workload.

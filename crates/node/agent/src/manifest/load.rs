@@ -62,13 +62,13 @@ pub(crate) fn load(origin: &str, text: &str) -> Loaded {
 
 /// How a kind of object is loaded.
 enum Kind {
-    /// Directly.
+    /// Loaded directly.
     Pod(&'static str),
-    /// From its template.
+    /// As a pod made from the object's pod template.
     Maker(&'static str),
     /// As a source of values for pods.
     Values(&'static str),
-    /// Item by item.
+    /// As a list, item by item.
     List,
 }
 

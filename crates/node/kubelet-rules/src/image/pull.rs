@@ -24,7 +24,7 @@ pub enum ImageError {
     InvalidImageName {
         /// The name.
         image: String,
-        /// What is wrong with it.
+        /// The problem.
         why: &'static str,
     },
     /// The image is not present, and its policy forbids a pull.

@@ -218,10 +218,10 @@ impl Life {
 }
 
 enum Outcome {
-    /// Its end was requested.
+    /// The pod's end was requested.
     Ended,
-    /// All its containers have ended and none will restart.
+    /// All containers of the pod have ended and none will restart.
     Over,
-    /// Its deadline has passed, or it cannot run.
+    /// The pod's deadline has passed, or the pod cannot run.
     Failed { reason: String, message: String },
 }

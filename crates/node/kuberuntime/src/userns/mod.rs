@@ -36,7 +36,7 @@ pub(crate) enum UserNamespaceError {
         uid: String,
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
     /// A file cannot be read or written.

@@ -5,7 +5,7 @@ use orlop_kubelet_rules::pod::{Pod, Quantity};
 use super::PodDirs;
 use crate::measure::measure;
 
-/// The limit of files to count, so that a pod cannot occupy the node with counting.
+/// Maximum number of files to count, so that a pod cannot occupy the node with counting.
 const MOST_FILES: usize = 1_000_000;
 
 /// Whether the pod has an `emptyDir` on disk with a size limit.

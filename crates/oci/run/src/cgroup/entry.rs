@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 /// A cgroup into which systemd moves processes.
 ///
 /// The kernel lets a user clone into another cgroup only if the user owns the common ancestor of both. A login session
-/// is not below the user's systemd, but beside it.
+/// is a sibling of the user's systemd, not below it.
 #[derive(Debug)]
 pub(crate) struct Ferry {
     unit: String,

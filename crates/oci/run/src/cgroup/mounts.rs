@@ -18,7 +18,7 @@ const MAGIC_2: i64 = 0x6367_7270;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mounts {
     V2(Mounted),
-    /// The v1 hierarchies, and the v2 tree beside them under the empty controller name.
+    /// The v1 hierarchies, and the v2 tree (if any) under the empty controller name.
     V1(Vec<Mounted>),
 }
 

@@ -78,7 +78,7 @@ pub(crate) struct Cgroup {
 /// The directory in one hierarchy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Place {
-    /// Empty with cgroup v2; the empty name for the v2 tree beside v1.
+    /// Empty with cgroup v2; the empty name for the v2 tree of a node that also has v1.
     pub(super) controllers: Vec<String>,
     pub(super) dir: PathBuf,
     /// The mount point of the hierarchy.

@@ -9,7 +9,7 @@ use super::rpc::CriuCgMode;
 pub(crate) struct Options {
     /// The directory of the images.
     pub(crate) images: PathBuf,
-    /// The directory of logs, if it is another one.
+    /// Directory for logs, if not the image directory.
     pub(crate) work: Option<PathBuf>,
     /// Earlier images, relative to the image directory.
     pub(crate) parent: Option<String>,
@@ -40,7 +40,7 @@ impl Options {
     }
 }
 
-/// The file beside the images that records a container's standard streams.
+/// The file next to the images that records a container's standard streams.
 pub(super) const DESCRIPTORS: &str = "descriptors.json";
 /// Maximum size of that file.
 pub(super) const DESCRIPTORS_MAX: u64 = 64 << 10;

@@ -25,7 +25,8 @@ pub(crate) struct Source {
     /// The namespace for its ID mapping, and whether that applies to all mounts below.
     users: Option<(OwnedFd, bool)>,
     attr: MountAttr,
-    /// Whether protecting attributes may not be cleared, as in a user namespace that is not the host's.
+    /// Whether the kernel locks protective mount attributes (such as `ro` and `nosuid`), so that they cannot be
+    /// cleared: true in a user namespace other than the host's.
     locked: bool,
     recursive_attr: MountAttr,
 }

@@ -329,7 +329,7 @@ pub(crate) fn close_now(fd: BorrowedFd<'_>) {
     unsafe { libc::close(fd.as_raw_fd()) };
 }
 
-/// Returns the next signal from such a descriptor.
+/// Reads the next signal from a signalfd.
 pub(crate) fn next_signal(signals: BorrowedFd<'_>) -> Option<i32> {
     let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
     let count = rustix::io::read(signals, &mut info).ok()?;

@@ -1,4 +1,4 @@
-//! `features`: prints the features of this runtime as the specification's document.
+//! `features`: prints the features of this runtime in the format that the runtime specification defines.
 
 use orlop_oci_types::{CAPABILITIES, NamespaceKind};
 use serde_json::json;

@@ -17,7 +17,7 @@ pub(crate) trait Value: Sized {
     /// Formats the value as TOML.
     fn to_toml(&self) -> String;
 
-    /// Whether a flag for it may be repeated, and what it takes.
+    /// The form of a flag with this type: whether it may be repeated, and what argument it takes.
     const FORM: FlagForm = FlagForm::Value;
 
     /// Parses the value from a flag.

@@ -32,7 +32,7 @@ pub async fn end(state: &Path, runtimes: &[OciRuntime]) {
                 "cannot wait for a runtime that is being tested"
             );
         }
-        // It is unknown which runtime was tested. The others do not know the container and do nothing.
+        // The tested runtime is not known. The others do not know the container and do nothing.
         for runtime in runtimes {
             if let Err(error) = runtime.delete(id, LIMIT).await {
                 tracing::debug!(id, runtime = runtime.name, %error, "cannot stop a runtime test");

@@ -14,7 +14,7 @@ const HOSTNAME_MAX: usize = 64;
 pub struct FilesAsk {
     /// The pod's host name.
     pub hostname: String,
-    /// Its `/etc/resolv.conf`; `None` selects the node's.
+    /// The pod's `/etc/resolv.conf`; `None` selects the node's.
     pub resolv_conf: Option<String>,
 }
 

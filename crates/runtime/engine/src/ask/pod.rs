@@ -53,9 +53,9 @@ pub struct PodParts {
     pub sysctls: BTreeMap<String, String>,
     /// Size limit of its shared memory in bytes.
     pub shm_size: u64,
-    /// Its network, unless it uses the node's.
+    /// The pod's network, unless it uses the node's.
     pub attachment: Option<Box<Attachment>>,
-    /// Its files.
+    /// The pod's files.
     pub files: FilesAsk,
 }
 

@@ -52,7 +52,7 @@ fn write_to(dir: &Path, file: &File, stop: &CancellationToken) -> io::Result<()>
         )?;
     }
     builder.into_inner()?.flush()?;
-    // A caller that is told of the archive may turn the machine off.
+    // The caller may turn the machine off once it has the archive.
     file.sync_all()
 }
 

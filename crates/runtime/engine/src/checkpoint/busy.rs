@@ -103,7 +103,7 @@ mod tests {
         let images = dir.path().to_str().unwrap();
         let told = |words: &[&str]| {
             let mut command = Command::new("sh");
-            // It waits for input that never comes.
+            // The shell waits for input that never comes.
             command.args(["-c", "read word", "x"]).args(words);
             let child = command.stdin(Stdio::piped()).spawn().unwrap();
             // `cmdline` shows the arguments only after exec.

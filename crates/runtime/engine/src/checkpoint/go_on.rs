@@ -63,7 +63,7 @@ pub fn unpack_changes(config: &Config, container: &Container) -> Result<()> {
     let path = directory(container).join(ROOTFS_DIFF);
     let archive = match File::open(&path) {
         Ok(archive) => archive,
-        // It had no changes.
+        // The container had no changes.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(Error::io(format!("opening {}", path.display()))(error).into()),
     };
@@ -155,7 +155,7 @@ pub async fn started(container: &Container) {
     let dir = directory(container);
     let removed = blocking(move || remove_tree(&dir)).await;
     if let Err(error) = removed {
-        // It is removed with the container.
+        // The checkpoint is removed with the container.
         tracing::warn!(container = %container.id, %error, "cannot remove a checkpoint");
     }
 }

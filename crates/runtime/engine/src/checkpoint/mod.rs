@@ -47,15 +47,15 @@ use serde::{Deserialize, Serialize};
 
 /// The container's identity, and its image.
 pub const CONFIG_DUMP: &str = "config.dump";
-/// Its OCI specification.
+/// The container's OCI specification.
 pub const SPEC_DUMP: &str = "spec.dump";
-/// Its CRI status.
+/// The container's CRI status.
 const STATUS_DUMP: &str = "status.dump";
-/// Its writable layer.
+/// The container's writable layer.
 const ROOTFS_DIFF: &str = "rootfs-diff.tar";
-/// List of the image's files that it deleted.
+/// List of the image's files that the container deleted.
 const DELETED_FILES: &str = "deleted.files";
-/// Its log.
+/// The container's log.
 const CONTAINER_LOG: &str = "container.log";
 /// CRIU's log of the checkpoint.
 const DUMP_LOG: &str = "dump.log";
@@ -66,7 +66,7 @@ const RESTORE_LOG: &str = "restore.log";
 /// CRIU's images.
 pub const IMAGES: &str = "checkpoint";
 
-/// All files beside CRIU's images.
+/// All files except CRIU's images.
 const FILES: [&str; 8] = [
     CONFIG_DUMP,
     SPEC_DUMP,
@@ -86,11 +86,11 @@ pub struct ConfigDump {
     pub id: String,
     /// The container's name.
     pub name: String,
-    /// Its image by name.
+    /// The container's image by name.
     pub rootfs_image: String,
-    /// Its image by digest, or the image's identifier.
+    /// The container's image by digest, or the image's identifier.
     pub rootfs_image_ref: String,
-    /// Its image as the request named it.
+    /// The container's image as the request named it.
     pub rootfs_image_name: String,
     /// The runtime that ran it.
     pub runtime: String,

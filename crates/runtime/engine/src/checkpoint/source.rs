@@ -175,7 +175,7 @@ fn copy_file(root: &OwnedFd, name: &Path, dir: &Path) -> io::Result<()> {
 pub struct Facts {
     /// The container's identity and image.
     pub config: ConfigDump,
-    /// Its first process.
+    /// The container's first process.
     pub process: Option<oci::Process>,
 }
 

@@ -29,7 +29,7 @@ pub async fn admit(
     })
 }
 
-/// Returns the name in a request. Kubelets send the id, and beside it the name in the pod's manifest.
+/// Returns the name in a request. Kubelets send the ID, and also the name in the pod's manifest.
 pub async fn name_asked_for(
     images: &Images,
     asked: &ImageSpec,

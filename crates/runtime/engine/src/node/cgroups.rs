@@ -218,8 +218,8 @@ impl Cgroups {
         !matches!(processes, Ok(Ok(processes)) if processes.is_empty())
     }
 
-    /// Kills and removes the rest of the pod's own task in a shim, whose cgroup is beside those of its
-    /// containers. A runtime that dies with the shim leaves it behind. Returns whether there was a process.
+    /// Kills and removes the rest of the pod's own task in a shim. The task's cgroup is a sibling of the
+    /// containers' cgroups. A runtime that dies with the shim leaves it behind. Returns whether there was a process.
     pub async fn remove_shim_task(&self, pod: &Pod) -> Result<bool> {
         self.remove_unrecorded(pod, pod.id.as_str()).await
     }

@@ -1,4 +1,4 @@
-//! Commands that run in containers, and their waiters.
+//! Exec commands that run in containers, and the calls that wait for their exit status.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use crate::record::ids::PodId;
 use crate::record::pod::Pod;
 
-/// The commands that have a waiter.
+/// Running exec commands whose exit status a call is waiting for.
 #[derive(Debug, Default)]
 pub struct Commands {
     waiting: Mutex<HashMap<String, Waiting>>,

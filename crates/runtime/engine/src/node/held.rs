@@ -54,7 +54,7 @@ pub struct Node {
     pub networks: Networks,
     /// A mount namespace with few mounts, if one can be made.
     pub few_mounts: Option<Arc<OwnedFd>>,
-    /// The runtime programs, as keepers call them.
+    /// The runtime programs on read-only mounts, which keepers execute.
     pub programs: ProtectedPrograms,
     /// A network namespace for the next pod.
     pub spare_net: Arc<Spare>,

@@ -1,4 +1,4 @@
-//! Prometheus metrics of the native engine, beside those of its calls.
+//! Prometheus metrics of the native engine, in addition to those of its calls.
 
 use std::sync::Arc;
 

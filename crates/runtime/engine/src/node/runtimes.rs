@@ -26,7 +26,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 /// A runtime handler that can run pods.
 #[derive(Debug)]
 pub struct Handler {
-    /// Its name in the configuration.
+    /// The handler's name in the configuration.
     pub name: String,
     /// The runtime's command line.
     pub runtime: OciRuntime,
@@ -243,7 +243,7 @@ async fn first_that_works(
     let is_want =
         |error: &orlop_launch::Error| error.failure_kind() == Some(FailureKind::Exhausted);
     if let Some(rejection) = detected.rejected.iter().find(|it| is_want(&it.error)) {
-        // It may well work: another runtime must not replace it until the next start.
+        // This runtime may well work, so another one must not replace it until the next start.
         return Err(Error::Exhausted(chain(&rejection.error)).into());
     }
     let Some(runtime) = detected.runtime else {

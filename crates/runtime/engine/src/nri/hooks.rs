@@ -243,8 +243,8 @@ async fn ask(node: &Node, container: &Arc<Container>, event: Event) -> orlop_nri
     node.nri.container(event, pod, own).await
 }
 
-/// Applies the container updates that a plugin requests. Returns those that failed and must not. An update of a missing
-/// or exited container does nothing.
+/// Applies the container updates that a plugin requests. Returns the updates that failed although the plugin did not
+/// set `ignore_failure`. An update of a missing or exited container does nothing.
 pub async fn apply_updates(
     node: &Node,
     by: &str,

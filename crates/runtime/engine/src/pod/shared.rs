@@ -1,5 +1,5 @@
-//! The sandbox that the containers of some pods share beside their namespaces: a virtual machine, a gVisor kernel, or a
-//! shim process.
+//! The sandbox that the containers of some pods share in addition to their namespaces: a virtual machine, a gVisor
+//! kernel, or a shim process.
 //!
 //! It is created with the pod. The pod's keeper treats it as a container with the pod's ID, whose process is the
 //! sandbox's monitor. So the keeper reports its exit like that of any container.

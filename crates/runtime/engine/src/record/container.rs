@@ -51,12 +51,12 @@ pub struct Container {
     pub dir: PathBuf,
     /// Directory of its OCI bundle; lost at a reboot.
     pub bundle: PathBuf,
-    /// Lock of callers that start, update or remove it.
+    /// Lock held while the container is started, updated or removed.
     pub turn: tokio::sync::Mutex<()>,
     /// Events that plugins were notified of. Locked while plugins are notified of its start; taken before
     /// `turn`.
     pub told: tokio::sync::Mutex<Told>,
-    /// Lock of callers that checkpoint it.
+    /// Lock held while the container is checkpointed.
     pub dumps: tokio::sync::Mutex<()>,
     /// Reads its resource usage.
     pub meter: Mutex<Meter>,
@@ -111,7 +111,7 @@ pub struct Now {
     pub started_at: i64,
     /// The result of its first process, once it has exited.
     pub exit: Option<Exit>,
-    /// Settings in force, where the request left them open.
+    /// The settings in effect that the request left unspecified.
     pub effective: Effective,
     /// Its first process.
     pub pid: Option<u32>,
@@ -129,9 +129,9 @@ pub enum Phase {
     Creating,
     /// Created, but never started.
     Created,
-    /// Its first process runs.
+    /// The container's first process runs.
     Running,
-    /// Its first process has exited, or could not be started.
+    /// The container's first process has exited, or could not be started.
     Exited,
     /// Being removed.
     Removing,
@@ -144,13 +144,13 @@ pub struct Exit {
     pub at: i64,
     /// The exit code, or 128 plus the signal.
     pub code: i32,
-    /// One word for programs: `Completed`, `Error`, `OOMKilled` …
+    /// Machine-readable reason, one word: `Completed`, `Error`, `OOMKilled` …
     pub reason: String,
-    /// A sentence for people; may be empty.
+    /// Human-readable message; may be empty.
     pub message: String,
 }
 
-/// Settings of a container in force, where the request left them open.
+/// The settings in effect that the request left unspecified.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Effective {
     /// Its user and groups.
@@ -193,20 +193,20 @@ pub enum Event {
     },
     /// The intent to start it.
     Starting,
-    /// Its first process runs.
+    /// The container's first process runs.
     Started {
         /// Start time, in nanoseconds since 1970.
         at: i64,
         /// The process id.
         pid: u32,
     },
-    /// Its resources were changed.
+    /// The container's resources were changed.
     Updated {
         /// The limits in force.
         #[serde(with = "crate::record::message_in_json")]
         resources: ContainerResources,
     },
-    /// Its first process has exited.
+    /// The container's first process has exited.
     Exited {
         /// The result.
         exit: Exit,
@@ -332,7 +332,7 @@ impl Container {
             .await;
         if first {
             self.ended.send_replace(true);
-            // Its cgroup will be removed.
+            // The container's cgroup will be removed.
             self.meter.lock().close();
         }
         first
@@ -465,7 +465,7 @@ impl Container {
         security.unwrap_or(&NONE)
     }
 
-    /// Returns its namespace options, if the request has any.
+    /// Returns the container's namespace options, if its request has any.
     pub fn namespaces(&self) -> Option<&NamespaceOption> {
         self.security().namespace_options.as_ref()
     }

@@ -51,9 +51,9 @@ pub struct Pod {
     pub dir: PathBuf,
     /// Directory of its keeper's socket, its files and exit records; lost at a reboot.
     pub run: PathBuf,
-    /// Lock of callers that change the pod: stop, remove, and the creation of containers.
+    /// Lock held while the pod is changed: by stop, remove and container creation.
     pub turn: tokio::sync::RwLock<()>,
-    /// Number of calls that wait to stop it. While there is one, the creation of its containers gives up.
+    /// Number of calls that wait to stop the pod. While there is one, the creation of its containers gives up.
     stopping: AtomicUsize,
     /// Reads its resource usage.
     pub meter: Mutex<Meter>,
@@ -86,14 +86,14 @@ pub struct Now {
 /// State of the sandbox that the containers of some pods share, for example a virtual machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Shared {
-    /// There is no sandbox, or it is being ended.
+    /// There is no sandbox, or it is being stopped.
     #[default]
     None,
-    /// It runs.
+    /// The sandbox runs.
     Runs,
-    /// Its sandboxer reports that it is down; its process will exit.
+    /// The sandboxer reports that the sandbox is down; the sandbox's process will exit.
     Down,
-    /// It has ended by itself.
+    /// The sandbox has ended by itself.
     Ended,
 }
 
@@ -112,7 +112,7 @@ pub enum Phase {
     /// Being created; not visible to clients.
     #[default]
     Creating,
-    /// Its namespaces and network exist.
+    /// The pod's namespaces and network exist.
     Ready,
     /// Stopped, or its keeper is lost.
     NotReady,
@@ -156,7 +156,7 @@ pub enum Event {
     Detached,
     /// The pod is ready.
     Ready,
-    /// Its resources were changed.
+    /// The pod's resources were changed.
     Updated {
         /// The limits of its containers together.
         #[serde(with = "crate::record::message_in_json")]
@@ -165,7 +165,7 @@ pub enum Event {
         #[serde(with = "crate::record::message_in_json")]
         overhead: Box<LinuxContainerResources>,
     },
-    /// It was stopped, or its keeper was not found.
+    /// The pod was stopped, or its keeper was not found.
     NotReady,
     /// The intent to remove it.
     Removing,

@@ -16,11 +16,11 @@ use super::{
 /// Values of a specification that the container's status reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effective {
-    /// User and groups of its first process.
+    /// User and groups of the container's first process.
     pub user: v1::ContainerUser,
-    /// Its mounts as requested, with the digests of images.
+    /// The container's mounts as requested, with the digests of images.
     pub mounts: Vec<v1::Mount>,
-    /// Limits in force.
+    /// Limits in effect.
     pub resources: v1::ContainerResources,
     /// The stop signal.
     pub stop_signal: StopSignal,

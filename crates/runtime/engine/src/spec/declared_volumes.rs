@@ -20,7 +20,7 @@ const FIELD: &str = "the image's VOLUME";
 pub(super) struct Volume {
     /// Path in the container.
     pub(super) destination: String,
-    /// Its files on the node.
+    /// The directory of the volume's files on the node.
     pub(super) directory: PathBuf,
 }
 

@@ -62,9 +62,9 @@ pub struct SpecInput<'a> {
 pub struct PodFacts<'a> {
     /// Identifier of the pod.
     pub id: &'a str,
-    /// Its files.
+    /// The pod's files.
     pub files: PodFiles<'a>,
-    /// Its cgroup.
+    /// The pod's cgroup.
     pub cgroup: &'a CgroupParent,
 }
 
@@ -105,7 +105,7 @@ pub struct PodFiles<'a> {
 pub struct ImageFacts<'a> {
     /// Name by which the container asked for it.
     pub name: &'a str,
-    /// Its names with digest, if a guest pulls it.
+    /// The image's names with digest, if a guest pulls it.
     pub digests: &'a [String],
     /// Program and its first arguments.
     pub entrypoint: &'a [String],
@@ -117,9 +117,9 @@ pub struct ImageFacts<'a> {
     pub user: &'a str,
     /// Working directory.
     pub working_dir: &'a str,
-    /// Paths of its declared volumes.
+    /// Paths of the volumes that the image declares.
     pub volumes: &'a [String],
-    /// Its stop signal.
+    /// The stop signal.
     pub stop_signal: &'a str,
     /// Path of its WebAssembly module, if it is an artifact with nothing else.
     pub module: Option<&'a str>,
@@ -128,9 +128,9 @@ pub struct ImageFacts<'a> {
 /// A container's root filesystem.
 #[derive(Clone, Copy)]
 pub struct RootfsFacts<'a> {
-    /// Its path for the runtime.
+    /// The path that the runtime gets.
     pub path: &'a str,
-    /// Its merged view, opened as a directory; the mount may be detached.
+    /// The merged view, opened as a directory; the mount may be detached.
     pub dir: BorrowedFd<'a>,
 }
 
@@ -164,7 +164,7 @@ pub struct HandlerFacts<'a> {
     pub rules: &'a HandlerRules,
 }
 
-/// The node.
+/// Properties of the node that specifications depend on.
 #[derive(Debug, Clone)]
 pub struct HostFacts {
     /// Host name, for pods that have none of their own.

@@ -83,7 +83,7 @@ pub(super) fn profile(bounding: &[String], deny_socketcall: bool) -> Seccomp {
         // s390 swaps the first two arguments of clone.
         let flags = u32::from(cfg!(target_arch = "s390x"));
         syscalls.push(allow_masked("clone", flags, CLONE_NEW, 0));
-        // Its flags are in memory, which a filter cannot read. With ENOSYS, C libraries fall back to clone.
+        // The flags of clone3 are in memory, which a filter cannot read. With ENOSYS, C libraries fall back to clone.
         syscalls.push(missing("clone3"));
     }
     Seccomp {

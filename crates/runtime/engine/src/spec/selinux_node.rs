@@ -96,7 +96,7 @@ fn policy_type(config: Option<&str>) -> Option<&str> {
     let line = config?
         .lines()
         .find_map(|line| line.trim().strip_prefix("SELINUXTYPE="))?;
-    // It becomes a part of a path.
+    // The policy type becomes a part of a path.
     Some(line.trim()).filter(|kind| !kind.is_empty() && !kind.contains(['/', '\0']))
 }
 

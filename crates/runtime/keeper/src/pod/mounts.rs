@@ -125,7 +125,7 @@ impl Mounts {
 }
 
 impl Placed {
-    /// Unmounts it. It is no error if it is already unmounted.
+    /// Unmounts the mount. It is not an error if it is already unmounted.
     pub(crate) fn undo(&self) -> rustix::io::Result<()> {
         let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
         match unmount(&self.at, flags) {

@@ -34,7 +34,8 @@ impl Keeper {
         Ok(true)
     }
 
-    /// Opens the fifo in which a container's process waits or will wait. Returns false if the file is not a fifo.
+    /// Opens the start fifo on which the container's first process blocks until it is started. Returns false if the
+    /// file is not a fifo.
     pub(super) fn open_for(&mut self, container: u64, path: &Path) -> Result<bool, Failure> {
         let Some(fifo) = open_fifo(path) else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! `SandboxMetrics`: resource usage of the pod itself, which is its keeper.
+//! `SandboxMetrics`: resource usage of the pod without its containers, that is, of its keeper.
 
 use std::sync::Arc;
 

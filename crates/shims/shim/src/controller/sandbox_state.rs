@@ -12,7 +12,7 @@ const DOWN: &str = "SANDBOX_NOTREADY";
 /// The reported state of a sandbox.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SandboxState {
-    /// The state in the creator's words.
+    /// The state, as the sandbox controller names it.
     pub(crate) state: String,
     pub(crate) info: BTreeMap<String, String>,
 }

@@ -95,7 +95,7 @@ impl Runtime {
         self.call(&words)
     }
 
-    /// Kills and deletes a container; a missing one is a success.
+    /// Kills and deletes a container; it is not an error if it is missing.
     pub(super) fn delete(&self, id: &str) -> Result<()> {
         if self.files_of(id).is_empty() {
             return launch::end_orphans(&self.root, id);

@@ -36,14 +36,14 @@ const LARGEST_MESSAGE: usize = 256 << 20;
 /// Command line dialect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Dialect {
-    /// orlop's own.
+    /// orlop's own dialect.
     #[default]
     Orlop,
-    /// That of crictl, for scripts that expect it.
+    /// crictl's dialect, for scripts that expect it.
     Crictl,
 }
 
-/// Result of the flags and the configuration.
+/// Connection settings, merged from flags and configuration.
 #[derive(Debug)]
 pub(crate) struct Session {
     flags: ClientFlags,

@@ -33,7 +33,7 @@ const MOST_CONTAINERS: usize = 32;
 const USUAL_TAIL: u32 = 1000;
 const LONGEST_TAIL: u32 = 100_000;
 
-/// Limit of batches that wait for a page.
+/// Maximum number of batches queued for one web page that reads slowly.
 const BEHIND: usize = 4;
 
 /// Timeout for a page that reads nothing.

@@ -4,7 +4,7 @@ use orlop_oci_types::Features;
 
 use crate::spec::input::{HostFacts, Policy};
 
-/// Facts that adjustments depend on, besides the specification.
+/// Facts that adjustments depend on, in addition to the specification.
 #[derive(Debug, Clone, Copy)]
 pub struct AdjustFacts<'a> {
     /// The node.

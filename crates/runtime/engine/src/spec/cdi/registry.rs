@@ -36,7 +36,7 @@ struct Known {
 /// A device that was found.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
-    /// Its file.
+    /// The file that defines the device.
     pub(super) file: &'a Path,
     /// Edits for every container that uses any device of the file.
     pub(super) common: &'a Edits,

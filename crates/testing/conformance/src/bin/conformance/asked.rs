@@ -1,4 +1,4 @@
-//! What the caller asks for.
+//! The options that the caller sets in environment variables.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ pub(crate) struct Critest {
     pub(crate) args: Vec<String>,
 }
 
-/// A kubelet, and who asks it.
+/// A kubelet, and the kubectl that queries it.
 pub(crate) struct Kubelet {
     pub(crate) program: PathBuf,
     pub(crate) kubectl: PathBuf,
@@ -31,7 +31,7 @@ pub(crate) struct Kubelet {
 }
 
 impl Kubelet {
-    /// Its name in the table.
+    /// Returns the kubelet's name in the table.
     pub(crate) fn name(&self) -> String {
         let words = ["kubelet"].into_iter();
         let words = words.chain(self.gates.iter().map(String::as_str));
@@ -39,7 +39,7 @@ impl Kubelet {
     }
 }
 
-/// Who runs the pods.
+/// The backend that runs the pods.
 pub(crate) enum Backend {
     Native(Handler),
     Docker,
@@ -57,7 +57,7 @@ impl Asked {
         Self::of(&said)
     }
 
-    /// What these variables ask for.
+    /// Reads the options from these variables.
     fn of(said: &dyn Fn(&str) -> Option<String>) -> anyhow::Result<Self> {
         let program = |name: &str| said(name).map(|path| executable(name, &path)).transpose();
         let critest = program("CRITEST")?.map(|program| Critest {
@@ -94,7 +94,7 @@ impl Asked {
         })
     }
 
-    /// What the configuration of each node has besides.
+    /// Returns additional configuration for each node.
     pub(crate) fn drop_in(&self) -> String {
         let hosts = self.hosts_dir.as_ref();
         hosts.map_or_else(String::new, |dir| {
@@ -112,7 +112,7 @@ fn gates(named: Vec<String>) -> anyhow::Result<Vec<String>> {
     Ok(named)
 }
 
-/// Those that are named, else all that can run here.
+/// Returns the named backends, or all that can run here if none is named.
 fn backends(
     named: Vec<String>,
     handlers: Vec<String>,

@@ -1,4 +1,4 @@
-//! What must hold of a kubelet's static pods.
+//! Checks of a kubelet's static pods.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::kubelet::{Kubelet, has_processors};
 use crate::manifests;
 use crate::table::Outcome;
 
-/// How long a kubelet may take for what it does at most once in ten seconds.
+/// Timeout for actions that a kubelet takes at most once in ten seconds.
 const LIMIT: Duration = Duration::from_mins(2);
 
 /// Runs all checks with a kubelet of its own on the node.
@@ -51,7 +51,7 @@ pub(crate) async fn run(
     Ok(report.0)
 }
 
-/// What pods of all kinds become.
+/// Checks the behaviour of pods of all kinds.
 fn pods_live(kubelet: &Kubelet, image: &str, report: &mut Report) -> anyhow::Result<()> {
     report.within("the kubelet is healthy", || {
         let said = kubelet.get("/healthz")?;
@@ -318,7 +318,7 @@ fn processors_of(list: &str) -> anyhow::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// What is found in the end.
+/// Results of the checks.
 #[derive(Default)]
 struct Report(Outcome);
 
@@ -346,7 +346,7 @@ impl Report {
     }
 }
 
-/// What comes true in time, else the last that was in its way.
+/// Repeats a check until it succeeds. Returns its last error at the timeout.
 fn within<T>(mut look: impl FnMut() -> anyhow::Result<T>) -> anyhow::Result<T> {
     let deadline = Instant::now() + LIMIT;
     loop {

@@ -70,7 +70,7 @@ struct Failure {
     message: String,
 }
 
-/// What a report in Ginkgo's form tells. What is neither passed nor skipped has failed, whatever it is called.
+/// Reads the outcome from a Ginkgo report. A spec that neither passed nor was skipped counts as failed.
 fn outcome(report: &[u8]) -> anyhow::Result<Outcome> {
     let suites: Vec<Suite> = serde_json::from_slice(report)?;
     let specs = suites.into_iter().filter_map(|suite| suite.spec_reports);
@@ -80,13 +80,13 @@ fn outcome(report: &[u8]) -> anyhow::Result<Outcome> {
         name.push(spec.leaf_node_text);
         match (spec.leaf_node_type.as_str(), spec.state.as_str()) {
             ("It", "passed") => outcome.passed += 1,
-            // What gives no reason was not asked: benchmarks.
+            // Skipped specs without a reason were not selected: benchmarks.
             ("It", "skipped" | "pending") => {
                 if let Some(why) = spec.failure {
                     *outcome.skipped.entry(why.message).or_default() += 1;
                 }
             }
-            // What goes before and after all specs counts where it fails.
+            // Setup and cleanup of the suite count only if they fail.
             (_, "passed" | "skipped") => {}
             _ => outcome.failed.push(name.join(" ").trim().to_owned()),
         }

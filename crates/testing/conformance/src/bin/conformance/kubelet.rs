@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::asked::Kubelet as Programs;
 
-/// What a kubelet sets of the kernel when it starts; here each gets back what it had.
+/// Kernel settings that a kubelet changes at its start. They are restored after the test.
 const KERNEL: [&str; 6] = [
     "vm/overcommit_memory",
     "vm/panic_on_oom",
@@ -59,7 +59,7 @@ impl Kubelet {
             command.arg("--root-dir").arg(&root);
             command.arg("--cert-dir").arg(&certificates);
             command.args(["--hostname-override", &name]);
-            // Where the endpoint is a key since, these flags end.
+            // Since 1.27 the endpoint is a configuration key, so these flags are not needed.
             if minor < 27 {
                 command.args([
                     "--container-runtime=remote",
@@ -87,7 +87,7 @@ impl Kubelet {
         Ok(kubelet)
     }
 
-    /// Where its static pods are.
+    /// Returns the directory of the kubelet's static pods.
     pub(crate) fn manifests(&self) -> PathBuf {
         self.place.subdir("manifests")
     }
@@ -110,7 +110,7 @@ impl Kubelet {
         lines[lines.len().saturating_sub(60)..].join("\n")
     }
 
-    /// What it answers to kubectl.
+    /// Returns the kubelet's response to `kubectl get --raw`.
     pub(crate) fn get(&self, path: &str) -> anyhow::Result<String> {
         self.kubectl(&["get", "--raw", path])
     }
@@ -266,7 +266,7 @@ resolvConf: {resolv}
     Ok(text)
 }
 
-/// Whether it can give pods processors of their own: of these there must be one beside the system's.
+/// Whether the kubelet can give pods exclusive processors: the node needs one in addition to the system's.
 pub(crate) fn has_processors(minor: u32) -> bool {
     minor >= 26 && std::thread::available_parallelism().is_ok_and(|all| all.get() > 1)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 /// The command of a container that runs until it gets SIGTERM.
 const WAIT: &str = "trap 'exit 0' TERM; while :; do sleep 0.2; done";
 
-/// A pod with an initial container, a server that is ready once it answers, and one beside it.
+/// A pod with an initial container, a server that is ready once it answers, and a second container.
 pub(crate) fn web(image: &str, says: &str) -> Value {
     let data = json!([{ "name": "data", "mountPath": "/data" }]);
     pod(
@@ -74,7 +74,7 @@ pub(crate) fn host(image: &str) -> Value {
 /// A pod that asks for what older kubelets do not know, by its name.
 pub(crate) fn newer(name: &str, image: &str) -> Value {
     let spec = match name {
-        // Its container ends well if the sidecar was up first.
+        // The pod's container ends well if the sidecar was up first.
         "beside" => {
             let data = json!([{ "name": "data", "mountPath": "/data" }]);
             json!({

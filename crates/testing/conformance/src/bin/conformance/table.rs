@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What one program said of one node.
+/// The result of one program on one node.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub(crate) passed: usize,
-    /// How many, by the reason.
+    /// Number of skipped tests by reason.
     pub(crate) skipped: BTreeMap<String, usize>,
     pub(crate) failed: Vec<String>,
     pub(crate) took: Duration,
@@ -51,7 +51,7 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// How many have failed, in all lines.
+    /// Returns the number of failed tests in all rows.
     pub(crate) fn failed(&self) -> usize {
         self.rows.iter().map(|row| row.outcome.failed.len()).sum()
     }

@@ -147,7 +147,8 @@ impl FromStr for Condition {
     }
 }
 
-/// Conditions by kind: for each kind one must match. Each label key is a kind.
+/// Conditions by kind. An event passes if at least one condition of each kind matches. Each label key counts as a kind
+/// of its own.
 struct Filter(BTreeMap<String, Vec<Condition>>);
 
 impl Filter {
