@@ -141,7 +141,8 @@ impl<'a> Backwards<'a> {
             let Some(begin) = self.begin_of(start - 1)? else {
                 break;
             };
-            // A part belongs to the line after it, and counts alone if there is none.
+            // A line that is marked as a part continues in the next line, and is not counted. The last line of the
+            // file is counted in any case.
             if start == end || !goes_on(&self.text(begin, start)?) {
                 if counted == lines {
                     break;
